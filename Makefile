@@ -12,7 +12,8 @@ JOBS ?= $(shell nproc)
 
 KBUILD = $(MAKE) -C '$(KDIR)' M='$(CURDIR)' -j$(JOBS) \
 	$(if $(LLVM),LLVM=$(LLVM)) RUSTC='$(RUSTC)' BINDGEN='$(BINDGEN)' \
-	$(if $(SAMPLES),SAMPLES=$(SAMPLES)) $(if $(RPCRDMA_KUNIT),RPCRDMA_KUNIT=$(RPCRDMA_KUNIT))
+	$(if $(SAMPLES),SAMPLES=$(SAMPLES)) $(if $(RPCRDMA_KUNIT),RPCRDMA_KUNIT=$(RPCRDMA_KUNIT)) \
+	$(if $(RPCRDMA_LEGACY),RPCRDMA_LEGACY=$(RPCRDMA_LEGACY))
 
 .DEFAULT_GOAL := modules
 .PHONY: modules modules_install check check-fast clean help preflight
@@ -32,8 +33,8 @@ modules_install: modules
 	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'
 
 ## check: run all checks and tests that a change must pass; FULL=1 for the long form
-# The checks that boot no guest run side by side. Each one's output appears when it has ended, so
-# what takes long in an empty cache, kernel and guest image, is made before them.
+# The checks that boot no guest run in parallel. The output of each appears at its end, so kernel and
+# guest image, which take long in an empty cache, are built first.
 check: lab-deps lab-prepare
 	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
 	+@$(MAKE) --no-print-directory check-other-release
@@ -64,10 +65,11 @@ help:
 #: BINDGEN= bindgen, in place of the one that tools/toolchain.sh finds
 #: JOBS= number of parallel jobs; default: number of processors
 #: SAMPLES=y also build the modules under samples/
+#: RPCRDMA_LEGACY=n build the module, and that of the lab's guests, without RFC 5666
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
 #: INSTALL_MOD_PATH= root for modules_install and modules_uninstall, as for the kernel
 
-# The longest of the checks is the first to start.
+# The longest check starts first.
 -include tools/harness/targets.mk
 -include tools/host/targets.mk
 -include tools/checks/targets.mk

@@ -19,7 +19,7 @@ fn report(outcome: core::result::Result<(), &'static str>) -> Result {
 #[kunit_tests(rpcrdma_wire)]
 mod wire {
     use super::report;
-    use crate::wire::vectors::{cm_private, conf_rdma, error, lower, rpc, single, v1, v2, xchar};
+    use crate::wire::vectors::{cm_private, error, lower, rpc, single, v1, v2, xchar};
     use kernel::prelude::*;
 
     #[test]
@@ -68,11 +68,6 @@ mod wire {
     }
 
     #[test]
-    fn configuration_protocol() -> Result {
-        report(conf_rdma::check())
-    }
-
-    #[test]
     fn one_chunk_of_one_segment() -> Result {
         report(single::check())
     }
@@ -87,9 +82,8 @@ mod wire {
 mod proto {
     use super::report;
     use crate::proto::cases::{
-        answers, arguments, backward, conn, flow, grant, hostile, intake, legacy, operations,
-        padded, plan, reassembly, reply, respond, service, session, settings, single, terms,
-        version, xchar,
+        answers, backward, conn, flow, grant, hostile, intake, operations, plan, reassembly, reply,
+        respond, session, settings, single, terms, version, xchar,
     };
     use kernel::prelude::*;
 
@@ -207,6 +201,20 @@ mod proto {
     fn hostile_requesters() -> Result {
         report(hostile::check())?;
         report(hostile::check_reasons())
+    }
+}
+
+#[cfg(RPCRDMA_LEGACY)]
+#[kunit_tests(rpcrdma_legacy)]
+mod legacy {
+    use super::report;
+    use crate::proto::cases::{arguments, legacy, padded, service};
+    use crate::wire::vectors::conf_rdma;
+    use kernel::prelude::*;
+
+    #[test]
+    fn configuration_protocol() -> Result {
+        report(conf_rdma::check())
     }
 
     #[test]

@@ -17,6 +17,7 @@
 
 pub(crate) mod connections;
 pub(crate) mod debugfs;
-pub(crate) mod requester;
 pub(crate) mod stats;
 pub(crate) mod trace;
+
+pub(crate) use self::stats::requester;

@@ -33,6 +33,7 @@ pub mod backward;
 pub mod conn;
 pub mod credits;
 pub mod inline;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod legacy;
 pub mod peers;
 pub mod requester;

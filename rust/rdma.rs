@@ -9,15 +9,14 @@
 //! | --- | --- |
 //! | [`device`] | registration with `ib_core`, limits of a device, leases, removal |
 //! | [`pd`], [`cq`] | protection domains and completion queues |
-//! | [`cm`], [`listen`] | connection identifiers, events, connecting; listening and accepting |
+//! | [`cm`], [`listen`] | cm_ids, events, connecting; listening and accepting |
 //! | [`qp`] | queue pairs: posting, completions, draining |
-//! | [`send`], [`recv`] | buffers of the send queue; messages that have arrived |
+//! | [`send`], [`recv`] | buffers of the send queue; received messages |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
-//! | [`store`] | memory that outlives the objects of a connection |
 //!
 //! Private modules have what these share: `buffer` (memory mapped for a device), `progress` (which
-//! work requests have completed), `numa`, `noio` and `stack`.
+//! work requests have completed) and `stack`.
 //!
 //! # Lifetimes
 //!
@@ -25,7 +24,7 @@
 //! in the wrong order:
 //!
 //! ```text
-//!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's identifier
+//!   Lease ◄── Pd ◄── Cq ◄── Qp ──► CmId's cm_id
 //!              ▲             │ progress
 //!              ├── SendBuf ──┤
 //!              ├── Source ───┤
@@ -72,20 +71,10 @@ pub(crate) mod qp;
 pub(crate) mod recv;
 pub(crate) mod scatter;
 pub(crate) mod send;
-pub(crate) mod store;
 
 mod buffer;
-mod noio;
-pub(crate) mod numa;
 mod progress;
 mod stack;
-
-/// Calls `act`, in which allocations of this task start no I/O. Whatever waits for `act` to end may
-/// then itself be what I/O waits for.
-pub(crate) fn without_io<T>(act: impl FnOnce() -> T) -> T {
-    let _scope = noio::NoIo::enter();
-    act()
-}
 
 /// Returns the module's name, which resource tracking shows (`rdma resource show`).
 fn caller() -> *const kernel::ffi::c_char {

@@ -9,17 +9,14 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use client::config::KNOBS;
-use client::context::Context;
-use client::transport::Client;
+use client::transport::{Client, Context};
 use conn::peers::PeerTable;
 use conn::registry::Registry;
 use observe::debugfs::Debugfs;
 use rdma::device::Registration;
-use server::backward::callback::Callback;
-use server::config::SYSCTLS;
-use server::listener::Port;
-use server::service;
-use sunrpc::svc::registration as svc;
+use server::conn::listener::{Listener, ServiceOwner};
+use server::conn::owner::BcXprt;
+use sunrpc::svc;
 use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
@@ -39,12 +36,13 @@ mod work;
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod kunit;
 
-/// What the module has registered. Field order is the order of unregistration: when the classes are
-/// gone no transport is left, and with them went every use of a device.
+/// The registrations of the module. Field order is the order of unregistration: when the classes
+/// are gone no transport is left, and with them went every use of a device.
 struct Module {
-    _server: svc::ClassRegistration<Port>,
-    _service: service::Owned,
-    _callback: ClassRegistration<Callback>,
+    /// `None` if another module had the name when mounts existed already.
+    _server: Option<svc::ClassRegistration<Listener>>,
+    _service: ServiceOwner,
+    _backchannel: ClassRegistration<BcXprt>,
     _class: ClassRegistration<Client>,
     _sysctls: [Option<sysctl::Registration>; 2],
     _devices: Arc<Registration>,
@@ -72,35 +70,43 @@ impl kernel::Module for Module {
         let connections = Registry::new()?;
         let own_queue = module_parameters::completion_workqueue.value();
         let devices = Registration::new(c"rpcrdma", own_queue)?;
-        let service = service::Owned::new(devices.clone(), connections.clone())?;
+        let service = ServiceOwner::new(devices.clone(), connections.clone())?;
         let context = Context {
             devices: devices.clone(),
             peers: peers.clone(),
             connections: connections.clone(),
         };
-        // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
-        // keeps none (`client::register`). It lets an RPC be completed or released only when none
-        // of the regions that map its memory is live (`client::fence`, `client::release`);
-        // `rdma::mr` says which are, whatever the client believes.
-        let class = unsafe { class::register::<Client>(module, context) }?;
         // SAFETY: The callback client copies calls and their replies, and keeps no piece of them
-        // (`server::backward`).
-        let callback = unsafe { class::register::<Callback>(module, ()) }?;
+        // (`server::backchannel`). Nothing uses the class before there are listeners.
+        let backchannel = unsafe { class::register::<BcXprt>(module, ()) }?;
+        // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
+        // keeps none (`client::call::chunks`). It lets an RPC be completed or released only when
+        // none of the regions that map its memory is live (`client::call::fence`, and
+        // `client::call::give_up`); `rdma::mr` says which are, whatever the client believes.
+        let class = unsafe { class::register::<Client>(module, context) }?;
         // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
-        // it takes the reply's pages (`server::reply`), and owns these until the device has
+        // it takes the reply's pages (`server::send`), and owns these until the device has
         // finished with them (`rdma::scatter`).
-        let server = unsafe { svc::register::<Port>(module, service.service()) }?;
+        let (class, server) = match unsafe { svc::register::<Listener>(module, service.service()) }
+        {
+            Ok(server) => (class, Some(server)),
+            // The kernel would free the module whatever mounts exist.
+            Err(error) => (class.retract().ok_or(error)?, None),
+        };
         // After the classes, which say more clearly that the stock module is loaded. Nothing may
         // fail any more, so without sysctls the defaults hold. (If it did, the module would go
         // although a process may have opened a file of debugfs.)
         let sysctls = [
-            tunables(client::config::SYSCTL_PATH, &KNOBS),
-            tunables(server::config::SYSCTL_PATH, &SYSCTLS),
+            tunables(client::config::SYSCTL_PATH, &[&KNOBS, &client::QUIRK_KNOBS]),
+            tunables(
+                server::config::SYSCTL_PATH,
+                &[&server::config::SYSCTLS, &server::QUIRK_SYSCTLS],
+            ),
         ];
         Ok(Self {
             _server: server,
             _service: service,
-            _callback: callback,
+            _backchannel: backchannel,
             _class: class,
             _sysctls: sysctls,
             _devices: devices,
@@ -110,7 +116,7 @@ impl kernel::Module for Module {
 }
 
 /// Registers files below `/proc/sys`, or says in the log that they are missing.
-fn tunables(path: &'static CStr, entries: &[sysctl::Entry]) -> Option<sysctl::Registration> {
+fn tunables(path: &'static CStr, entries: &[&[sysctl::Sysctl]]) -> Option<sysctl::Registration> {
     sysctl::Registration::new(path, entries)
         .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
         .ok()

@@ -1,74 +1,60 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder: what makes this module a server transport of SUNRPC. A role of
+//! The responder: it makes this module a server transport of SUNRPC. A role of
 //! [`conn`](crate::conn).
 //!
-//! | module | what it is for |
+//! From the top: a file or folder uses those below it, and none above it.
+//!
+//! | box | what it is for |
 //! | --- | --- |
-//! | [`service`] | what all listeners and connections share |
-//! | [`config`], [`chosen`], [`sizes`] | settings, and what follows from them on a device |
-//! | [`shown`] | what debugfs shows of a connection |
-//! | [`listener`], [`prepare`], [`fit`] | from a connection request to an accepted connection |
-//! | [`transport`], [`owner`] | a connection as SUNRPC sees it, and SUNRPC as the connection does |
-//! | [`accepted`] | where both find the connection, until it is given up |
-//! | [`endpoint`], [`responder`], [`role`] | the connection's objects, and what completions do |
-//! | [`session`] | agrees with the requester on version and terms |
-//! | [`receiver`], [`intake`] | receiving a call that is inline |
-//! | [`early`], [`pull`], [`pulled`] | receiving a call that RDMA Reads have to fetch |
-//! | [`padded`], [`done`] | messages of RFC 5666: calls with padding, and RDMA_DONE |
-//! | [`expose`], [`exposed`] | replies as read chunks, until RDMA_DONE comes |
-//! | [`conf`], [`configured`] | the Connection Configuration Protocol, of RFC 5666 |
-//! | [`budget`] | how much memory such calls may use |
-//! | [`call`], [`calls`] | what is kept of a call until its reply, and the requester's credits |
-//! | [`reply`], [`writes`], [`refuse`], [`outgoing`] | sending a reply or an error |
-//! | [`flights`], [`spare`], [`ring`] | operations under way, and what they leave for the next |
-//! | [`log`], [`failure`], [`breach`] | what the administrator must know |
-//! | [`backward`], [`route`] | calls of the service to its client |
-//! | [`watch`] | finding the requesters that do not answer |
+//! | [`role`] | the completions of a connection |
+//! | [`backchannel`] | calls of the service to its client |
+//! | [`transport`] | the operations that SUNRPC calls |
+//! | [`recv`] | receives calls: `recvfrom`, and `read` for calls that RDMA Reads fetch |
+//! | [`send`] | sends replies and errors |
+//! | [`conn`] | the life of a connection: `listener`, `accept`, `session`, `silence`, `failure`, |
+//! | | and its objects: `owner`, `endpoint` |
+//! | [`legacy`] | requesters of RFC 5666; no other file knows what sets them apart |
+//! | [`call`] | calls and operations in progress: `context`, `queue`, `outgoing`, |
+//! | | `in_flight`, `memory` |
+//! | [`log`] | messages to the administrator |
+//! | [`config`] | settings and counters, and the sizes of a connection on a device |
 //!
 //! This room contains no `unsafe`.
 #![forbid(unsafe_code)]
 
-mod accepted;
-pub(crate) mod backward;
-mod breach;
-mod budget;
-mod call;
-mod calls;
-mod chosen;
-mod conf;
+use self::legacy as quirks;
+
+pub(crate) use self::legacy::SYSCTLS as QUIRK_SYSCTLS;
+
+mod backchannel;
+mod call {
+    pub(super) mod context;
+    pub(super) mod in_flight;
+    pub(super) mod memory;
+    pub(super) mod outgoing;
+    pub(super) mod queue;
+}
 pub(crate) mod config;
-mod configured;
-mod done;
-mod early;
-mod endpoint;
-mod expose;
-mod exposed;
-mod failure;
-mod fit;
-mod flights;
-mod intake;
-pub(crate) mod listener;
+pub(crate) mod conn {
+    pub(super) mod accept;
+    pub(super) mod endpoint;
+    pub(super) mod failure;
+    pub(crate) mod listener;
+    pub(crate) mod owner;
+    pub(super) mod session;
+    pub(super) mod silence;
+}
+#[cfg(RPCRDMA_LEGACY)]
+mod legacy;
+#[cfg(not(RPCRDMA_LEGACY))]
+#[path = "server/legacy/none.rs"]
+mod legacy;
 mod log;
-mod outgoing;
-mod owner;
-mod padded;
-mod prepare;
-mod pull;
-mod pulled;
-mod receiver;
-mod refuse;
-mod release;
-mod reply;
-mod responder;
-mod ring;
+mod recv {
+    pub(super) mod read;
+    pub(super) mod recvfrom;
+}
 mod role;
-mod route;
-pub(crate) mod service;
-mod session;
-mod shown;
-mod sizes;
-mod spare;
+mod send;
 mod transport;
-mod watch;
-mod writes;

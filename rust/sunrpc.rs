@@ -9,7 +9,6 @@
 //! | [`xdr_buf`] | the buffers of an RPC message |
 //! | [`address`] | socket addresses as text |
 //! | [`random()`] | random numbers |
-//! | [`seq_file`] | output to a file under `/proc` |
 //! | [`sysctl`] | settings under `/proc/sys/sunrpc` |
 //!
 //! Everything outside [`xprt`] and [`svc`] serves client and server transports alike.
@@ -19,12 +18,14 @@
 //! [`include/linux/sunrpc/xdr.h`](srctree/include/linux/sunrpc/xdr.h)
 
 pub(crate) mod address;
-mod random;
-pub(crate) mod seq_file;
 pub(crate) mod svc;
 pub(crate) mod sysctl;
 pub(crate) mod time;
 pub(crate) mod xdr_buf;
 pub(crate) mod xprt;
 
-pub(crate) use random::random;
+/// Returns a random number. Any context.
+pub(crate) fn random() -> u32 {
+    // SAFETY: The function has no requirements.
+    unsafe { kernel::bindings::get_random_u32() }
+}

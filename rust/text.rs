@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Short strings by value, for C code that reads a NUL-terminated string. Neutral, as
-//! [`mem`](crate::mem) is.
+//! Short strings by value, for C code that reads a NUL-terminated string. Every room may use them.
 
 use core::fmt::Write;
 
@@ -15,12 +14,12 @@ use kernel::str::BStr;
 ///
 /// `len < SIZE`, and the bytes from `len` on are zero.
 #[derive(Clone, Copy)]
-pub(crate) struct Text<const SIZE: usize> {
+pub(crate) struct StackString<const SIZE: usize> {
     bytes: [u8; SIZE],
     len: usize,
 }
 
-impl<const SIZE: usize> Text<SIZE> {
+impl<const SIZE: usize> StackString<SIZE> {
     /// The empty string.
     pub(crate) const EMPTY: Self = {
         assert!(SIZE > 0);
@@ -40,20 +39,17 @@ impl<const SIZE: usize> Text<SIZE> {
     }
 
     /// Returns the string without its NUL.
-    #[inline]
     pub(crate) fn as_bytes(&self) -> &[u8] {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Returns a pointer to the first byte. It is valid as long as `self` is neither moved nor
-    /// changed.
-    #[inline]
+    /// Returns a pointer to the first byte, which is valid until `self` is moved or changed.
     pub(crate) fn as_char_ptr(&self) -> *const c_char {
         self.bytes.as_ptr().cast()
     }
 }
 
-impl<const SIZE: usize> Write for Text<SIZE> {
+impl<const SIZE: usize> Write for StackString<SIZE> {
     fn write_str(&mut self, s: &str) -> fmt::Result {
         let rest = self.bytes.get_mut(self.len..).unwrap_or_default();
         let Some((_nul, room)) = rest.split_last_mut() else {
@@ -72,7 +68,7 @@ impl<const SIZE: usize> Write for Text<SIZE> {
     }
 }
 
-impl<const SIZE: usize> fmt::Display for Text<SIZE> {
+impl<const SIZE: usize> fmt::Display for StackString<SIZE> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(BStr::from_bytes(self.as_bytes()), f)
     }
@@ -85,30 +81,30 @@ mod tests {
     use kernel::prelude::*;
 
     /// Returns whether the byte after the string, and all following ones, are NUL.
-    fn is_terminated<const SIZE: usize>(text: &Text<SIZE>) -> bool {
+    fn is_terminated<const SIZE: usize>(text: &StackString<SIZE>) -> bool {
         text.len < SIZE && text.bytes.iter().skip(text.len).all(|byte| *byte == 0)
     }
 
     #[test]
     fn a_short_string_is_complete() {
-        let text = Text::<16>::new(&"gap at byte 12");
+        let text = StackString::<16>::new(&"gap at byte 12");
         assert!(text.as_bytes() == b"gap at byte 12");
         assert!(is_terminated(&text));
-        assert!(Text::<1>::EMPTY.as_bytes().is_empty());
+        assert!(StackString::<1>::EMPTY.as_bytes().is_empty());
     }
 
     #[test]
     fn a_long_string_is_truncated_before_its_nul() {
-        let text = Text::<8>::new(&fmt!("{}-{}", 12345, 67890));
+        let text = StackString::<8>::new(&fmt!("{}-{}", 12345, 67890));
         assert!(text.as_bytes() == b"12345-6");
         assert!(is_terminated(&text));
-        let none = Text::<1>::new(&"a");
+        let none = StackString::<1>::new(&"a");
         assert!(none.as_bytes().is_empty() && is_terminated(&none));
     }
 
     #[test]
     fn a_string_is_displayed_as_it_was_formatted() {
-        let text = Text::<32>::new(&fmt!("{}", "fe80::1%eth0"));
-        assert!(Text::<32>::new(&fmt!("{}", text)).as_bytes() == text.as_bytes());
+        let text = StackString::<32>::new(&fmt!("{}", "fe80::1%eth0"));
+        assert!(StackString::<32>::new(&fmt!("{}", text)).as_bytes() == text.as_bytes());
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Codecs for RPC-over-RDMA: what is on the wire, and nothing else.
+//! Codecs for the headers of RPC-over-RDMA.
 //!
 //! Everything in this room works on byte slices with `core` alone: no allocation, no panic, no
 //! `unsafe`, no clock and no kernel name. All functions may be called in any context, softirq
@@ -31,20 +31,20 @@
 #![allow(unreachable_pub)]
 
 pub mod cm_private;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod conf_rdma;
 pub mod message;
 pub mod v1;
 pub mod v2;
 pub mod xchar;
 
-mod brief;
+mod common_reply;
 mod cursor;
 mod decode;
 mod dispatch;
 mod encode;
 mod error;
 mod header;
-mod limits;
 mod lists;
 mod prefix;
 mod remedy;
@@ -55,12 +55,11 @@ mod version;
 #[cfg(any(test, RPCRDMA_KUNIT))]
 pub mod vectors;
 
-pub use brief::{Brief, BriefLong};
-pub use decode::OneSegment;
+pub use common_reply::{CommonReply, OnlyChunk};
+pub use decode::{Limits, OneSegment};
 pub use encode::{EncodeError, ListProc, ReadListWriter};
 pub use error::{DecodeError, What};
 pub use header::error_as;
-pub use limits::Limits;
 pub use lists::{has_read_list, Lists, ReadSegments, WriteChunk};
 pub use message::{Message, Proc};
 pub use prefix::{peek, Prefix};

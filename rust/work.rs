@@ -1,32 +1,34 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Workqueues of the module, waiting for an event for a limited time, and flags that contexts
-//! share. This room knows neither verbs nor RPC.
+//! Workqueues, delayed work, wake-ups with a timeout, and single-instruction atomics: what
+//! `kernel::workqueue` and `kernel::sync` lack in Linux 7.3. This room knows neither verbs nor RPC.
+//!
+//! `Documentation/upstream.rst` names the module of the kernel crate that each item belongs to.
 //!
 //! C headers: [`include/linux/workqueue.h`](srctree/include/linux/workqueue.h),
 //! [`include/linux/completion.h`](srctree/include/linux/completion.h)
-
-mod once;
-
-pub(crate) use once::Once;
 
 use core::ptr::NonNull;
 
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::Arc;
 use kernel::time::Jiffies;
 use kernel::types::Opaque;
+use kernel::workqueue::{self, new_delayed_work, DelayedWork, HasDelayedWork, HasWork};
+use kernel::workqueue::{Work, WorkItem};
 
-/// A workqueue whose work runs on any CPU, at normal priority. It shares its workers with other
-/// unbound workqueues, such as SUNRPC's `rpciod`.
+/// An unbound workqueue with normal priority. It shares its workers with other unbound workqueues,
+/// such as SUNRPC's `rpciod`.
 ///
-/// Dropping it waits until all queued work has finished. Drop it in process context, and not from
-/// its own work.
+/// Dropping the value waits until all queued work has finished. Drop it in process context, and not
+/// from work of the queue.
 ///
 /// # Invariants
 ///
-/// [`Self::with_flags`] has allocated the workqueue, and it is destroyed with this value.
+/// [`Self::with_flags`] allocated the workqueue, and it is destroyed with this value.
 pub(crate) struct Queue(NonNull<bindings::workqueue_struct>);
 
 // SAFETY: Any task may use and destroy a workqueue.
@@ -80,17 +82,15 @@ impl Queue {
         NonNull::new(queue).map(Self).ok_or(ENOMEM)
     }
 
-    /// Returns the workqueue for C functions. It exists as long as `self`.
-    #[inline]
+    /// Returns the workqueue for C functions. It exists while `self` does.
     pub(crate) fn as_ptr(&self) -> *mut bindings::workqueue_struct {
         self.0.as_ptr()
     }
 
-    /// Returns the workqueue as the kernel crate has it.
-    #[inline]
-    pub(crate) fn kernel(&self) -> &kernel::workqueue::Queue {
-        // SAFETY: By the type invariant the workqueue exists as long as `self`.
-        unsafe { kernel::workqueue::Queue::from_raw(self.as_ptr()) }
+    /// Returns the workqueue as a type of the kernel crate.
+    pub(crate) fn kernel(&self) -> &workqueue::Queue {
+        // SAFETY: By the type invariant the workqueue exists while `self` does.
+        unsafe { workqueue::Queue::from_raw(self.as_ptr()) }
     }
 
     /// Waits until all work that is queued now has finished. May sleep; not from work of the queue.
@@ -107,28 +107,64 @@ impl Drop for Queue {
     }
 }
 
-/// A function that is called periodically by a worker of the system, in process context. Dropping
-/// the value waits for a call that is under way; process context, and not from the function.
-pub(crate) struct Ticker(Pin<KBox<Ticking>>);
+/// Returns the work item of a value as the C functions take it.
+fn raw_work<T, const ID: u64>(value: &Arc<T>) -> *mut bindings::work_struct
+where
+    T: HasWork<T, ID>,
+{
+    // SAFETY: The pointer is that of a value that exists, so it and its field are valid.
+    unsafe { Work::raw_get(T::raw_get_work(Arc::as_ptr(value).cast_mut())) }
+}
 
-/// What the worker finds.
-///
-/// # Invariants
-///
-/// `work` is initialised with [`Ticking::run`], and does not move. It is queued only by
-/// [`Ticker::new`] and by `run`.
+/// Waits until the work item of `value` is neither queued nor running (`flush_work()`). The caller
+/// makes sure that nothing queues the item again meanwhile. Process context, may sleep; not from
+/// the item.
+pub(crate) fn flush<T, const ID: u64>(value: &Arc<T>)
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
+{
+    // SAFETY: The constructor of `Work` initialised the item, and `value` keeps it.
+    unsafe { bindings::flush_work(raw_work::<T, ID>(value)) };
+}
+
+/// Cancels the delayed work item of `value`, and waits while it runs; an item that queues itself
+/// does so no more (`cancel_delayed_work_sync()`). Returns the reference that the workqueue had, if
+/// the item was queued. Process context, may sleep; not from the item.
+pub(crate) fn cancel_delayed<T, const ID: u64>(value: &Arc<T>) -> Option<Arc<T>>
+where
+    T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
+{
+    let work = raw_work::<T, ID>(value);
+    // SAFETY: `HasDelayedWork` promises that the item is that of a `delayed_work`. Its constructor
+    // initialised both, and `value` keeps them.
+    let queued = unsafe {
+        bindings::cancel_delayed_work_sync(kernel::container_of!(
+            work,
+            bindings::delayed_work,
+            work
+        ))
+    };
+    // SAFETY: The item was queued and does not run any more, so nothing else releases the reference
+    // that the workqueue had.
+    queued.then(|| unsafe { Arc::from_raw(Arc::as_ptr(value)) })
+}
+
+/// A function that a worker of the system calls periodically, in process context. Dropping the
+/// value waits for a running call; process context, and not from the function.
+pub(crate) struct Ticker(Arc<Ticking>);
+
+/// The function and the work item that calls it.
 #[pin_data]
 struct Ticking {
     #[pin]
-    work: Opaque<bindings::delayed_work>,
+    work: DelayedWork<Ticking>,
     interval: Jiffies,
     tick: KBox<dyn Fn() + Send + Sync>,
 }
 
-// SAFETY: Any thread may queue and cancel the work; the function is `Send` and `Sync`.
-unsafe impl Send for Ticking {}
-// SAFETY: Any thread may queue and cancel the work; the function is `Sync`.
-unsafe impl Sync for Ticking {}
+kernel::impl_has_delayed_work! {
+    impl HasDelayedWork<Self> for Ticking { self.work }
+}
 
 impl Ticker {
     /// Calls `tick` every `interval` jiffies. May sleep.
@@ -138,112 +174,67 @@ impl Ticker {
     /// `ENOMEM`.
     pub(crate) fn new(interval: Jiffies, tick: impl Fn() + Send + Sync + 'static) -> Result<Self> {
         let tick = KBox::new(tick, GFP_KERNEL)? as KBox<dyn Fn() + Send + Sync>;
-        let ticking = pin_init!(Ticking {
-            work <- Opaque::ffi_init(|work| {
-                // SAFETY: `work` is part of the pinned memory that is being initialised.
-                unsafe { Ticking::init(work) }
+        let ticking = Arc::pin_init(
+            pin_init!(Ticking {
+                work <- new_delayed_work!("rpcrdma::Ticker"),
+                interval,
+                tick,
             }),
-            interval,
-            tick,
-        });
-        let ticking = KBox::pin_init(ticking, GFP_KERNEL)?;
-        ticking.queue();
+            GFP_KERNEL,
+        )?;
+        ticking.clone().queue();
         Ok(Self(ticking))
     }
 }
 
 impl Drop for Ticker {
     fn drop(&mut self) {
-        // SAFETY: By the type invariant of `Ticking` the work is initialised. It cannot queue
-        // itself again after this call.
-        unsafe { bindings::cancel_delayed_work_sync(self.0.work.get()) };
+        drop(cancel_delayed(&self.0));
     }
 }
 
 impl Ticking {
-    /// Initialises the work.
-    ///
-    /// # Safety
-    ///
-    /// `work` is memory for a work item that no other code uses.
-    unsafe fn init(work: *mut bindings::delayed_work) {
-        // SAFETY: The caller promises the memory. The keys are static. The timer is embedded in a
-        // delayed work, whose function it gets.
-        unsafe {
-            bindings::init_work_with_key(
-                &raw mut (*work).work,
-                Some(Self::run),
-                false,
-                c"rpcrdma::Ticker".as_char_ptr(),
-                kernel::static_lock_class!().as_ptr(),
-            );
-            bindings::timer_init_key(
-                &raw mut (*work).timer,
-                Some(bindings::delayed_work_timer_fn),
-                bindings::TIMER_IRQSAFE,
-                c"rpcrdma::Ticker::timer".as_char_ptr(),
-                kernel::static_lock_class!().as_ptr(),
-            );
-        }
+    /// Queues the next call. Timers that are not urgent expire together, so that the CPU wakes up
+    /// once for all of them.
+    fn queue(self: Arc<Self>) {
+        // SAFETY: The function computes a number of jiffies from another.
+        let delay = unsafe { bindings::round_jiffies_relative(self.interval) };
+        let _ = workqueue::system_unbound().enqueue_delayed(self, delay);
     }
+}
 
-    /// Has the function called after an interval. Timers that are not urgent expire together, so
-    /// that the processor wakes up once for all of them.
-    fn queue(&self) {
-        // SAFETY: By the type invariant the work is initialised. The workqueue of the system always
-        // exists.
-        unsafe {
-            bindings::queue_delayed_work_on(
-                bindings::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-                bindings::system_dfl_wq,
-                self.work.get(),
-                bindings::round_jiffies_relative(self.interval),
-            )
-        };
-    }
+impl WorkItem for Ticking {
+    type Pointer = Arc<Self>;
 
-    /// Calls the function.
-    ///
-    /// # Safety
-    ///
-    /// `work` is the work of a `Ticking` that exists.
-    unsafe extern "C" fn run(work: *mut bindings::work_struct) {
-        // SAFETY: The caller promises it. `Opaque` has the layout of what it contains.
-        let this = unsafe {
-            let offset = core::mem::offset_of!(bindings::delayed_work, work);
-            let work = work
-                .byte_sub(offset)
-                .cast::<Opaque<bindings::delayed_work>>();
-            &*kernel::container_of!(work, Self, work)
-        };
+    fn run(this: Arc<Self>) {
         (this.tick)();
         this.queue();
     }
 }
 
-/// A notification for one task, which waits for it for a limited time and without regard to
-/// signals. (The kernel crate's `CondVar` and `Completion` have no such wait.)
+/// A wake-up of one task, which waits for it with a timeout and without regard to signals.
 ///
-/// A change that is announced while the task does not wait ends its next wait at once. The task
-/// therefore checks its condition first, and waits after that. Several announcements before a wait
-/// count as one.
+/// An announcement that finds no task waiting ends the next wait at once. The task therefore checks
+/// its condition first, and waits after that. Several announcements before a wait count as one.
+///
+/// `kernel::sync::Completion` has neither `complete()` nor `wait_for_completion_timeout()`.
 ///
 /// # Invariants
 ///
 /// `completion` is initialised.
 #[pin_data]
-pub(crate) struct Change {
+pub(crate) struct WakeEvent {
     #[pin]
     completion: Opaque<bindings::completion>,
 }
 
 // SAFETY: Any task may use a completion.
-unsafe impl Send for Change {}
+unsafe impl Send for WakeEvent {}
 // SAFETY: Several tasks may use a completion at once.
-unsafe impl Sync for Change {}
+unsafe impl Sync for WakeEvent {}
 
-impl Change {
-    /// Makes a notification that has not been announced.
+impl WakeEvent {
+    /// Creates an event that was not announced.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             completion <- Opaque::ffi_init(|completion| {
@@ -254,7 +245,7 @@ impl Change {
         })
     }
 
-    /// Announces a change. Any context.
+    /// Wakes the task. Any context.
     pub(crate) fn announce(&self) {
         let completion = self.completion.get();
         // SAFETY: By the type invariant the completion is initialised. Two tasks that announce at
@@ -267,52 +258,96 @@ impl Change {
         }
     }
 
-    /// Waits for a change for at most `limit` jiffies. Returns the number of jiffies that are left,
-    /// 0 if there was no change. Process context; sleeps, and no signal ends the sleep.
+    /// Waits for an announcement for at most `limit` jiffies. Returns the number of jiffies that
+    /// are left, 0 if there was no announcement. Process context; sleeps, and no signal ends the
+    /// sleep.
     pub(crate) fn wait(&self, limit: Jiffies) -> Jiffies {
         // SAFETY: By the type invariant the completion is initialised.
         unsafe { bindings::wait_for_completion_timeout(self.completion.get(), limit) }
     }
 }
 
+/// Relaxed loads and stores of an atomic value without a function call (`READ_ONCE()`,
+/// `WRITE_ONCE()`).
+///
+/// `kernel::sync::atomic` calls a C function for each access unless the kernel is built with
+/// `CONFIG_RUST_INLINE_HELPERS`. The path of an RPC has a dozen of such accesses.
+pub(crate) trait ReadOnce<T> {
+    /// Loads the value with relaxed ordering.
+    fn read_once(&self) -> T;
+
+    /// Stores a value with relaxed ordering.
+    fn write_once(&self, value: T);
+}
+
+macro_rules! read_once {
+    ($($ty:ty),*) => {$(
+        impl ReadOnce<$ty> for Atomic<$ty> {
+            #[inline(always)]
+            fn read_once(&self) -> $ty {
+                // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In
+                // the kernel's memory model, a volatile access to a value of the size of a machine
+                // word or less is atomic, and does not race with the accesses of `Atomic`.
+                unsafe { self.as_ptr().read_volatile() }
+            }
+
+            #[inline(always)]
+            fn write_once(&self, value: $ty) {
+                // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In
+                // the kernel's memory model, a volatile access to a value of the size of a machine
+                // word or less is atomic, and does not race with the accesses of `Atomic`.
+                unsafe { self.as_ptr().write_volatile(value) }
+            }
+        }
+    )*};
+}
+
+read_once!(bool, u32);
+
+// On a CPU of 32 bits a volatile access to 64 bits is not atomic, so the module does not build.
+#[cfg(target_pointer_width = "64")]
+read_once!(u64);
+
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 #[kernel::prelude::kunit_tests(rpcrdma_work)]
 mod tests {
     use super::*;
-    use kernel::sync::Arc;
 
     #[test]
     fn wait_ends_at_the_limit() -> Result {
-        let change = KBox::pin_init(Change::new(), GFP_KERNEL)?;
-        assert_eq!(change.wait(1), 0);
+        let event = KBox::pin_init(WakeEvent::new(), GFP_KERNEL)?;
+        assert_eq!(event.wait(1), 0);
         Ok(())
     }
 
-    /// Jiffies in which a busy guest comes to run a worker: more than half a minute.
+    /// Jiffies within which a busy guest runs a worker: more than half a minute.
     const PATIENCE: Jiffies = 32_000;
 
     #[test]
     fn ticker_calls_until_it_is_dropped() -> Result {
-        let change = Arc::pin_init(Change::new(), GFP_KERNEL)?;
-        let ticked = change.clone();
+        let event = Arc::pin_init(WakeEvent::new(), GFP_KERNEL)?;
+        let ticked = event.clone();
         let ticker = Ticker::new(1, move || ticked.announce())?;
-        let ticks = [change.wait(PATIENCE), change.wait(PATIENCE)];
+        let ticks = [event.wait(PATIENCE), event.wait(PATIENCE)];
+        let ticking = ticker.0.clone();
         // A test that fails ends at once, and must leave no ticker behind.
         drop(ticker);
         assert!(ticks.iter().all(|left| *left > 0));
-        // One announcement may have come between the wait and the drop.
-        change.wait(1);
-        assert_eq!(change.wait(300), 0);
+        // The workqueue keeps no reference.
+        assert!(Arc::into_unique_or_drop(ticking).is_some());
+        // The last call may have announced between the wait and the drop.
+        event.wait(1);
+        assert_eq!(event.wait(300), 0);
         Ok(())
     }
 
     #[test]
     fn several_announcements_end_one_wait() -> Result {
-        let change = KBox::pin_init(Change::new(), GFP_KERNEL)?;
-        change.announce();
-        change.announce();
-        assert!(change.wait(100) > 0);
-        assert_eq!(change.wait(1), 0);
+        let event = KBox::pin_init(WakeEvent::new(), GFP_KERNEL)?;
+        event.announce();
+        event.announce();
+        assert!(event.wait(100) > 0);
+        assert_eq!(event.wait(1), 0);
         Ok(())
     }
 }

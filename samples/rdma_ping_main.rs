@@ -59,7 +59,7 @@ mod rdma_ping {
     pub(crate) mod wire;
 }
 
-use mem::{NetRef, SockAddr};
+use mem::{Net, SockAddr};
 use rdma::device::{Registration, Removal};
 use rdma::listen::Listener;
 use rdma_ping::pair::Pair;
@@ -116,7 +116,7 @@ impl kernel::Module for Ping {
         if module_parameters::hold.value() != 0 {
             kept.keep(test.connect()?);
             let waiter = Waiter::new()?;
-            listener = Some(Listener::new(NetRef::init(), &test.addr(), 4, waiter)?);
+            listener = Some(Listener::new(Net::init(), &test.addr(), 4, waiter)?);
         }
         Ok(Self {
             _listener: listener,
@@ -237,7 +237,7 @@ impl Test {
     }
 
     fn connect(&self) -> Result<Pair> {
-        Pair::connect(NetRef::init(), &self.addr(), &self.devices, &self.kept)
+        Pair::connect(Net::init(), &self.addr(), &self.devices, &self.kept)
     }
 
     fn round_trips(&self) -> Result {
@@ -305,6 +305,6 @@ impl Test {
     /// Connects to a port where no listener is. Succeeds if that is refused.
     fn refused_at(&self, port: u16) -> Result {
         let addr = SockAddr::v4(self.addr, port);
-        Pair::refused(NetRef::init(), &addr, &self.devices, &self.kept)
+        Pair::refused(Net::init(), &addr, &self.devices, &self.kept)
     }
 }

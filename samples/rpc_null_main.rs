@@ -20,9 +20,9 @@
 
 #![allow(dead_code, unused_imports)]
 
-use core::fmt::Write;
-
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::seq_print;
 
 #[path = "../rust/raw.rs"]
 mod raw;
@@ -36,12 +36,10 @@ mod rooms {
 mod text;
 use rooms::{mem, sunrpc, work};
 
-use sunrpc::seq_file::SeqWriter;
+use sunrpc::xprt::backchannel::BackchannelReply;
 use sunrpc::xprt::class::{self, ClassRegistration};
 use sunrpc::xprt::rqst::Rqst;
-use sunrpc::xprt::transport::{
-    Backchannel, ConnectError, CreateArgs, Reconnect, Rpc, SendError, Supported, Transport,
-};
+use sunrpc::xprt::transport::{ConnectError, CreateArgs, SendError, Transport};
 use sunrpc::xprt::Xprt;
 
 /// Number of words at the start of a call: XID, direction, RPC version, program, version,
@@ -56,12 +54,11 @@ struct Null {
     refuse: bool,
 }
 
+#[vtable]
 impl Transport for Null {
     type Slot = ();
     /// `true` if all connections are refused.
     type Context = bool;
-    type Reconnect = Supported;
-    type Backchannel = Supported;
 
     /// `XPRT_TRANSPORT_RDMA`.
     const IDENT: i32 = 256;
@@ -89,12 +86,10 @@ impl Transport for Null {
 
     fn destroy(&self, _xprt: &Xprt<Self>) {}
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
-        let _ = writeln!(out, "\txprt:\trpc_null {}", xprt.counts());
+    fn stats(&self, xprt: &Xprt<Self>, out: &SeqFile) {
+        seq_print!(out, "\txprt:\trpc_null {}\n", xprt.counts());
     }
-}
 
-impl Rpc for Null {
     fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
         Ok(())
     }
@@ -119,9 +114,7 @@ impl Rpc for Null {
     fn invalidate_call(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
 
     fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
-}
 
-impl Reconnect for Null {
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
         if self.refuse {
             return Err(ConnectError::Refused);
@@ -129,10 +122,16 @@ impl Reconnect for Null {
         xprt.reset_congestion();
         Ok(())
     }
-}
 
-/// Accepts no call. NFSv4.1 and 4.2 require that the operations exist.
-impl Backchannel for Null {}
+    /// NFSv4.1 and 4.2 require that a backchannel exists. This transport accepts no call.
+    fn send_backchannel_reply(
+        &self,
+        _xprt: &Xprt<Self>,
+        _reply: BackchannelReply<'_>,
+    ) -> Result<(), SendError> {
+        Ok(())
+    }
+}
 
 /// Returns the reply to a call: accepted, no verifier.
 fn answer(call: &[u8; CALL_WORDS * 4]) -> [u8; 24] {

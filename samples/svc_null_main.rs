@@ -59,10 +59,10 @@ use rooms::{mem, sunrpc, work};
 use mem::SockAddr;
 use mem::{Page, PageRef};
 use sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
-use sunrpc::svc::registration::{self, ClassRegistration};
 use sunrpc::svc::reply::Reply;
 use sunrpc::svc::transport::{AcceptArgs, Connection, ListenArgs, Listener};
 use sunrpc::svc::xprt::{Connected, Handle, Listening, SvcXprt};
+use sunrpc::svc::{self, ClassRegistration};
 
 /// Version and procedure of each step's call, and the status that the reply must have: `SUCCESS` or
 /// `PROC_UNAVAIL` of RFC 5531.
@@ -157,7 +157,7 @@ struct Step {
     page: Option<Page>,
 }
 
-/// What is kept for a call until its reply was sent.
+/// The context of a call until its reply has been sent.
 struct Context {
     number: u32,
 }
@@ -408,7 +408,7 @@ impl kernel::Module for NullModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let refuse = module_parameters::refuse.value() != 0;
         // SAFETY: The connection does not use the address of a reply's memory.
-        let class = unsafe { registration::register::<Null>(module, refuse) }?;
+        let class = unsafe { svc::register::<Null>(module, refuse) }?;
         Ok(Self { _class: class })
     }
 }

@@ -41,7 +41,4 @@ void rr_ib_renew_key(struct ib_mr *mr);
 
 int rr_ibdev_to_node(struct ib_device *dev);
 
-unsigned int rr_memalloc_noio_save(void);
-void rr_memalloc_noio_restore(unsigned int flags);
-
 #endif /* _RPCRDMA_GLUE_IB_H */

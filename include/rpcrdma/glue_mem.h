@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Wrappers of rust/glue/mem.c: the page map, references to pages, and network
- * namespaces. The rooms rust/mem and rust/sunrpc use them.
+ * Wrappers of rust/glue/mem.c: the page map, references to pages, network
+ * namespaces, and allocation scopes. The rooms rust/mem and rust/sunrpc use them.
  */
 #ifndef _RPCRDMA_GLUE_MEM_H
 #define _RPCRDMA_GLUE_MEM_H
@@ -16,5 +16,8 @@ void rr_release_pages(struct page **pages, int n);
 u64 rr_net_cookie(const struct net *net);
 struct net *rr_get_net(struct net *net);
 void rr_put_net(struct net *net);
+
+unsigned int rr_memalloc_flags_save(unsigned int flags);
+void rr_memalloc_flags_restore(unsigned int flags);
 
 #endif /* _RPCRDMA_GLUE_MEM_H */

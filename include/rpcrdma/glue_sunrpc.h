@@ -14,10 +14,6 @@
 bool rr_xprt_abandoned(const struct rpc_xprt *xprt);
 void rr_xprt_clear_connecting(struct rpc_xprt *xprt);
 void rr_synchronize_rcu_tasks(void);
-unsigned int rr_nofs_save(void);
-void rr_nofs_restore(unsigned int flags);
-unsigned int rr_noreclaim_save(void);
-void rr_noreclaim_restore(unsigned int flags);
 void rr_init_connect_work(struct delayed_work *connect, work_func_t func);
 void rr_init_liveness_work(struct delayed_work *liveness, work_func_t func);
 void rr_init_destroy_work(struct work_struct *destroy, work_func_t func);

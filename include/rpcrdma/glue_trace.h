@@ -10,7 +10,7 @@
 
 /*
  * The form of a call or a reply. Filters on the stock module's events compare with
- * these numbers. rust/observe/trace/call.rs has them, too.
+ * these numbers. rust/observe/trace/call.rs repeats them.
  */
 #define RPCRDMA_FORM_INLINE		0
 #define RPCRDMA_FORM_COPIED		1

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the log says about a mount that could not connect: one line with the cause and the next
-//! step.
+//! Log lines about a mount that could not connect: a line names the cause and the next step.
 //!
 //! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
 //! tools/checks/errors_table.py writes them there.
@@ -38,10 +37,10 @@ pub(super) enum Reason {
     Local,
 }
 
-/// What is said about a reason.
+/// The line for a reason.
 struct Advice {
     reason: Reason,
-    /// What the mount command prints.
+    /// The output of the mount command.
     _mount: &'static str,
     cause: &'static str,
     next: &'static str,
@@ -61,7 +60,7 @@ const fn row(
     }
 }
 
-/// What is said about each reason.
+/// The lines for all reasons.
 const ADVICE: [Advice; 13] = [
     row(
         Reason::Refused,

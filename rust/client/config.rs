@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is fixed when a transport is made, and what can be tuned.
+//! Tunables, and the sizes that follow from them and from the limits of a device.
 
 use kernel::prelude::*;
 
-use crate::proto::session::least_receive;
+use crate::conn::queues::{Demand, Queues};
+use crate::proto::backward;
+use crate::proto::session::{least_receive, SPARE_RECEIVES};
 use crate::proto::version::Setting;
 use crate::rdma::device::Limits;
-use crate::sunrpc::sysctl::{Choice, Entry, Knob};
+use crate::rdma::qp::holds_chain;
+use crate::sunrpc::sysctl::{EnumSysctl, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
-use crate::wire::conf_rdma::Request;
 
 /// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
 #[derive(Clone, Copy, Debug)]
@@ -22,48 +24,37 @@ pub(crate) struct Config {
     pub(crate) inline_receive: u32,
     /// The version that is tried first.
     pub(crate) version: Setting,
-    /// The server is asked for its configuration.
-    pub(crate) asks: bool,
-    /// Replies of a server of RFC 5666 may have read chunks.
-    pub(crate) pulls: bool,
     /// How long address and route resolution may take, each.
     pub(crate) resolve_ms: u32,
     /// How long the peer may take to answer a connection request.
     pub(crate) connect_ms: u32,
 }
 
-static SLOTS: Knob = Knob::new(c"rdma_slot_table_entries", 128, 4, 16384);
-static INLINE_READ: Knob = Knob::new(c"rdma_max_inline_read", 4096, 1024, 65536);
-static INLINE_WRITE: Knob = Knob::new(c"rdma_max_inline_write", 4096, 1024, 65536);
+static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
+static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 1024, 65536);
+static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
-static VERSION: Choice = Choice::new(c"rdma_version", &["1", "2", "auto"], 2);
-/// Whether a server is asked by the Connection Configuration Protocol of RFC 5666. It is a setting
-/// of ours.
-static CONF: Knob = Knob::new(c"rdma_conf", 0, 0, 1);
-/// Whether replies of a server that sends no private data may have read chunks. It is a setting of
-/// ours.
-static PULLS: Knob = Knob::new(c"rdma_read_chunks", 0, 0, 1);
-/// The largest alignment in bytes for the data of a call. With 0, or without a server that asks for
-/// it, calls have no padding.
-static PADDING: Knob = Knob::new(c"rdma_inline_write_padding", 0, 0, 4096);
-/// This one and the next one have no effect, as in the stock module; scripts may set them.
-static MEMREG: Knob = Knob::new(c"rdma_memreg_strategy", 5, 0, 6);
-static PAD_OPTIMIZE: Knob = Knob::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
+static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"], 2);
+/// The largest alignment in bytes for the payload of an inline call. With 0, or without a server
+/// that asks for an alignment, there is none.
+pub(super) static PADDING: IntSysctl = IntSysctl::new(c"rdma_inline_write_padding", 0, 0, 4096);
+/// This tunable has no effect, as in the stock module; scripts may set it.
+static MEMREG: IntSysctl = IntSysctl::new(c"rdma_memreg_strategy", 5, 0, 6);
+/// This tunable has no effect, as in the stock module; scripts may set it.
+static PAD_OPTIMIZE: IntSysctl = IntSysctl::new(c"rdma_pad_optimize", 0, i32::MIN, i32::MAX);
 
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module, and three of ours.
-pub(crate) static KNOBS: [Entry; 9] = [
-    Entry::Knob(&SLOTS),
-    Entry::Knob(&INLINE_READ),
-    Entry::Knob(&INLINE_WRITE),
-    Entry::Knob(&PADDING),
-    Entry::Knob(&MEMREG),
-    Entry::Knob(&PAD_OPTIMIZE),
-    Entry::Choice(&VERSION),
-    Entry::Knob(&CONF),
-    Entry::Knob(&PULLS),
+/// The tunables: names, defaults and ranges of the stock module, and the version, which is ours.
+pub(crate) static KNOBS: [Sysctl; 7] = [
+    Sysctl::Int(&SLOTS),
+    Sysctl::Int(&INLINE_READ),
+    Sysctl::Int(&INLINE_WRITE),
+    Sysctl::Int(&PADDING),
+    Sysctl::Int(&MEMREG),
+    Sysctl::Int(&PAD_OPTIMIZE),
+    Sysctl::Enum(&VERSION),
 ];
 
 /// Returns the version that is to be tried first.
@@ -75,26 +66,19 @@ fn version() -> Setting {
     }
 }
 
-/// Returns the largest alignment for the data of a call; zero for none.
-pub(super) fn padding() -> u32 {
-    PADDING.get()
-}
-
 /// Returns the number of slots of a new transport.
 pub(crate) fn slots() -> u32 {
     SLOTS.get()
 }
 
 impl Config {
-    /// Makes the configuration of a transport with so many slots.
+    /// Makes the configuration of a transport with this number of slots.
     pub(crate) fn new(slots: u32) -> Self {
         Self {
             slots,
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
             version: version(),
-            asks: CONF.get() != 0,
-            pulls: PULLS.get() != 0,
             resolve_ms: 5_000,
             connect_ms: 60_000,
         }
@@ -111,27 +95,7 @@ impl Config {
         least_receive(self.version.may_use_two(), self.inline_receive)
     }
 
-    /// Returns how many RDMA Reads of the server's memory may be outstanding: none, unless they are
-    /// allowed, and the device does them without memory regions.
-    pub(crate) fn own_reads(&self, limits: &Limits) -> u8 {
-        if self.pulls && !limits.reads_need_regions {
-            limits.max_qp_init_rd_atom.min(READS)
-        } else {
-            0
-        }
-    }
-
-    /// Returns what we tell a server of RFC 5666, with a device that serves so many RDMA Reads at
-    /// the same time.
-    pub(crate) fn request(&self, reads: u8) -> Request {
-        Request {
-            maxcall_sendsize: self.inline_send,
-            maxreply_sendsize: self.receive_size(),
-            maxrdmaread: reads.into(),
-        }
-    }
-
-    /// Returns what we announce in the CM private data (RFC 8797 section 4).
+    /// Returns the settings that we announce in the CM private data (RFC 8797 section 4).
     pub(crate) const fn announce(&self) -> Settings {
         Settings {
             remote_invalidation: true,
@@ -145,9 +109,6 @@ impl Config {
     }
 }
 
-/// The most RDMA Reads of a server's memory that may be outstanding.
-const READS: u8 = 4;
-
 /// The most segments of a chunk that we offer. All segments of a call together fit any header that
 /// an inline threshold of 1024 bytes leaves room for.
 pub(crate) const MAX_SEGMENTS: u32 = 16;
@@ -158,3 +119,209 @@ pub(crate) const MAX_PAYLOAD: usize = MAX_PAYLOAD_PAGES as usize * kernel::page:
 
 /// The pages of such a payload.
 pub(super) const MAX_PAYLOAD_PAGES: u32 = 257;
+
+/// The pages of a payload, and of head and tail of the message around it.
+const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
+/// Receives for calls of the server, and Sends for the replies; and both for the messages of the
+/// session. They exist from the start: when NFS asks for a service for these calls, the connection
+/// is already made.
+const BACKWARD: u32 = backward::CREDITS + SPARE_RECEIVES;
+/// Work requests of probes, one at a time.
+const PROBES: u32 = 1;
+
+/// The most work requests of a chain: the registrations of a call with two chunks of the most
+/// segments, and its Send.
+const LONGEST_CHAIN: u32 = 2 * MAX_SEGMENTS + 1;
+
+/// How large a connection's memory regions and queues are on a device.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sizes {
+    /// The pages that one memory region maps.
+    pub(super) mr_depth: u32,
+    /// The lengths of the queues.
+    pub(super) queues: Queues,
+}
+
+/// Why a device cannot be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unfit {
+    /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
+    NoFastRegistration,
+    /// The memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload with
+    /// head and tail.
+    RegionsTooSmall,
+    /// The queues cannot hold even one request, or the send queue not the longest chain.
+    QueuesTooShort,
+}
+
+impl Unfit {
+    /// Returns the reason as the log has it.
+    pub(super) const fn reason(self) -> &'static str {
+        match self {
+            Self::NoFastRegistration => "it has no fast memory registration",
+            Self::RegionsTooSmall => "its memory regions are too small",
+            Self::QueuesTooShort => "its queues are too short",
+        }
+    }
+}
+
+impl Sizes {
+    /// Fits `config` to a device. The send queue gets `more_send_wr` work requests more than calls
+    /// and probes take.
+    ///
+    /// # Errors
+    ///
+    /// [`Unfit`] names the deficiency of the device.
+    pub(super) fn new(config: &Config, limits: &Limits, more_send_wr: u32) -> Result<Self, Unfit> {
+        if !limits.mem_mgt_extensions {
+            return Err(Unfit::NoFastRegistration);
+        }
+        let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
+        // Head and tail of a message lie elsewhere, so they have regions of their own.
+        if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
+            return Err(Unfit::RegionsTooSmall);
+        }
+        let demand = Demand {
+            credits: config.slots,
+            send_wr_per_credit: send_wr_per_request(mr_depth),
+            backward: BACKWARD,
+            extra_send_wr: PROBES + more_send_wr,
+            receive_batch: None,
+        };
+        let fit = demand.fit(limits);
+        let queues = fit.filter(|queues| holds_chain(queues.send_wr, LONGEST_CHAIN));
+        let queues = queues.ok_or(Unfit::QueuesTooShort)?;
+        Ok(Self { mr_depth, queues })
+    }
+}
+
+/// Returns the work requests of one RPC on the send queue: a region for the call and one for the
+/// reply, with an extra one for an odd start, each of them registered and invalidated once; and the
+/// Send.
+const fn send_wr_per_request(mr_depth: u32) -> u32 {
+    let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth);
+    2 * (regions + 2) + 1
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_client_config)]
+mod tests {
+    use super::*;
+    use crate::proto::version::Setting;
+    use crate::rdma::cq::DRAIN_ENTRIES;
+    use crate::rdma::qp::DRAIN_SEND_WRS;
+
+    const CONFIG: Config = Config {
+        slots: 128,
+        inline_send: 4096,
+        inline_receive: 4096,
+        version: Setting::Auto,
+        resolve_ms: 5_000,
+        connect_ms: 60_000,
+    };
+
+    fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
+        Limits {
+            max_qp_wr,
+            reads_need_regions: false,
+            max_sge: 30,
+            max_read_sge: 30,
+            max_frmr_depth,
+            max_qp_rd_atom: 16,
+            max_qp_init_rd_atom: 16,
+            max_cqe,
+            mem_mgt_extensions: true,
+            sg_gaps: false,
+            slow_mapping: false,
+        }
+    }
+
+    /// Fits `slots` to a device, and checks that nothing exceeds what it can do.
+    fn fit(slots: u32, limits: Limits) -> Queues {
+        let config = Config { slots, ..CONFIG };
+        let Ok(fit) = Sizes::new(&config, &limits, 0) else {
+            panic!("{limits:?} is found unfit");
+        };
+        let fit = fit.queues;
+        assert!(fit.send_wr + DRAIN_SEND_WRS <= limits.max_qp_wr);
+        assert!(fit.receives < limits.max_qp_wr);
+        assert!(fit.send_wr + fit.receives + DRAIN_ENTRIES <= limits.max_cqe);
+        assert!((1..=slots).contains(&fit.credits));
+        // There is a Receive for each credit and for each call of the server.
+        assert!(fit.receives >= fit.credits + BACKWARD);
+        assert!((1..=fit.credits).contains(&fit.receive_batch));
+        // The longest call is sent as soon as the others have completed.
+        assert!(holds_chain(fit.send_wr, 33));
+        fit
+    }
+
+    #[test]
+    fn common_devices_give_all_slots_a_credit() {
+        // About what mlx5, mlx4, irdma, cxgb4, siw and rxe report.
+        for (max_qp_wr, depth, max_cqe) in [
+            (32_768, 65_536, 4_194_303),
+            (16_351, 511, 65_408),
+            (32_767, 262_144, 1_048_574),
+            (8_191, 128, 65_535),
+            (32_768, 256, 102_400),
+            (1_048_576, 512, 32_767),
+        ] {
+            assert_eq!(fit(128, device(max_qp_wr, depth, max_cqe)).credits, 128);
+        }
+    }
+
+    #[test]
+    fn short_queues_mean_fewer_credits() {
+        assert!(fit(128, device(512, 256, 65_535)).credits < 128);
+        assert!(fit(128, device(16_384, 256, 512)).credits < 128);
+        fit(16_384, device(32_768, 65_536, 4_194_303));
+        // Room for the longest call.
+        for slots in [4, 16_384] {
+            fit(
+                slots,
+                device(DRAIN_SEND_WRS + 3 * 9 + BACKWARD + PROBES, 256, 65_535),
+            );
+        }
+    }
+
+    #[test]
+    fn device_that_is_used_has_room_for_the_longest_call() {
+        for max_qp_wr in 0..200 {
+            let limits = device(max_qp_wr, 256, 65_535);
+            if let Ok(found) = Sizes::new(&CONFIG, &limits, 0) {
+                assert!(holds_chain(found.queues.send_wr, 33));
+            }
+        }
+    }
+
+    #[test]
+    fn small_regions_are_more_in_number() {
+        for depth in [19, 32, 256, 257, 65_536] {
+            let limits = device(32_768, depth, 65_535);
+            fit(128, limits);
+            let Ok(fit) = Sizes::new(&CONFIG, &limits, 0) else {
+                panic!("{limits:?} is found unfit");
+            };
+            assert!(MAX_PAYLOAD_PAGES.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
+        }
+    }
+
+    #[test]
+    fn what_a_device_lacks_is_said() {
+        let unfit = |limits: Limits| Sizes::new(&CONFIG, &limits, 0).err();
+        let good = device(32_768, 256, 65_535);
+        let without = Limits {
+            mem_mgt_extensions: false,
+            ..good
+        };
+        assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
+        for depth in [0, 1, 18] {
+            let small = device(32_768, depth, 65_535);
+            assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));
+        }
+        for (max_qp_wr, max_cqe) in [(0, 65_535), (16, 65_535), (32_768, 0), (32_768, 40)] {
+            let short = device(max_qp_wr, 256, max_cqe);
+            assert_eq!(unfit(short), Some(Unfit::QueuesTooShort));
+        }
+    }
+}

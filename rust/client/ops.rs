@@ -3,43 +3,44 @@
 //! The operations that SUNRPC calls.
 
 use kernel::prelude::*;
+use kernel::seq_file::SeqFile;
+use kernel::seq_print;
 use kernel::sync::Arc;
 
 use super::advice::{self, Reason};
-use super::assemble::MarshalError;
+use super::backchannel;
+use super::call::prepare::{prepare, PrepareError};
+use super::call::slot::Slot;
+use super::call::table::SlotTable;
+use super::call::{fence, give_up, send};
 use super::config::{self, Config, MAX_PAYLOAD};
-use super::context::Context;
-use super::endpoint::Endpoint;
-use super::request::{Locked, Phase, Request};
-use super::transport::Client;
-use super::{
-    backward, connect, fence, marshal, preparing, probe, reconnect, release, send, session, shown,
-    traced,
-};
+use super::conn::{connect, role, session};
+use super::endpoint::{silence, Endpoint};
+use super::transport::{peer_of, Client, Context};
 use crate::observe::connections::Loss;
-use crate::observe::stats::{write_xprt_line, CallCounts};
+use crate::observe::stats::XprtLine;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
-use crate::sunrpc::seq_file::SeqWriter;
 use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::transport::{
-    Backchannel, ConnectError, CreateArgs, Outage, Reconnect, Rpc, SendError, Supported, Transport,
-};
+use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
 use crate::sunrpc::xprt::Xprt;
 
+#[vtable]
 impl Transport for Client {
-    type Slot = Request;
+    type Slot = Slot;
     type Context = Context;
-    type Reconnect = Supported;
-    type Backchannel = Supported;
 
     /// `XPRT_TRANSPORT_RDMA`.
     const IDENT: i32 = 256;
     const NAME: &'static CStr = c"rdma";
     const NETIDS: [&'static CStr; 2] = [c"rdma", c"rdma6"];
     const PROTO: &'static CStr = c"rdma";
+    const RECONNECT_MAX: u32 = connect::LONGEST;
+    const LIVENESS_INTERVAL: u32 = silence::INTERVAL;
+    const BACKCHANNEL_SLOTS: u32 = CREDITS;
+    const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
         config::slots()
@@ -50,12 +51,12 @@ impl Transport for Client {
     }
 
     fn new(args: &CreateArgs, context: &Context) -> impl PinInit<Self, Error> {
-        let backward_max = backward::max_message(&Thresholds::DEFAULT);
+        let backward_max = backchannel::max_message(&Thresholds::DEFAULT);
         Client::init(Config::new(args.slots), context.clone(), backward_max)
     }
 
-    fn new_slot(index: u32) -> impl PinInit<Request, Error> {
-        Request::new(index)
+    fn new_slot(index: u32) -> impl PinInit<Slot, Error> {
+        Slot::new(index)
     }
 
     fn close(&self, xprt: &Xprt<Self>) {
@@ -73,100 +74,60 @@ impl Transport for Client {
         self.close(xprt);
     }
 
-    fn stats(&self, xprt: &Xprt<Self>, out: &mut SeqWriter<'_>) {
-        let mut calls = CallCounts::default();
-        for slot in xprt.slots() {
-            let request: &Request = slot.data();
-            calls.add(&request.lock().state.counts);
-        }
-        // The writer never fails.
-        let _ = write_xprt_line(out, &xprt.counts(), (self.stats(), &calls));
+    fn stats(&self, xprt: &Xprt<Self>, out: &SeqFile) {
+        let calls = SlotTable::of(xprt).counts();
+        seq_print!(out, "{}", XprtLine(&xprt.counts(), self.stats(), &calls));
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
-        trace::op_inject_dsc(traced::peer(xprt));
+        trace::op_inject_dsc(peer_of(xprt));
         xprt.force_disconnect();
     }
-}
 
-/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
-fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
-    trace::disconnect(traced::peer(xprt), 0, 1);
-    session::lost(xprt, ep.shared(), ep.cause());
-    let loss = ep.loss();
-    if loss.is_unwanted() {
-        advice::log_unanswered(xprt, Reason::Left);
-    }
-    client.show_lost(loss);
-    ep.close();
-    fence::sweep(xprt, ep.epoch());
-    // The last reference, as a rule: buffers, regions and queues give their memory back.
-    drop(ep);
-    loss
-}
-
-impl Rpc for Client {
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
-        let mut locked = rqst.slot().data().lock();
-        let Locked { ep, state } = &mut *locked;
-        // If the connection is being closed, its sweep makes the slot idle again.
-        let Some(ep) = ep else {
-            return Ok(());
-        };
-        let done = if ep.pools.are_slow() {
-            preparing::prepare(locked, &rqst, self.stats())
-        } else {
-            marshal::prepare(ep, &rqst, state, self.stats())
-        };
-        match done {
-            Err(MarshalError::Impossible(error)) => Err(error),
+        match prepare(&rqst, self.stats()) {
+            Err(PrepareError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
-            Err(MarshalError::NoRegions | MarshalError::NoBuffer | MarshalError::NoMapping) => {
-                Ok(())
-            }
-            Ok(()) => Ok(()),
+            Ok(())
+            | Err(
+                PrepareError::NotConnected
+                | PrepareError::NoRegions
+                | PrepareError::NoBuffer
+                | PrepareError::NoMapping,
+            ) => Ok(()),
         }
     }
 
-    #[inline(always)]
     fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {
         send::send(self, xprt, &rqst)
     }
 
     fn invalidate_call(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        release::withdraw(self, xprt, &rqst);
+        give_up::withdraw(self, xprt, &rqst);
     }
 
-    #[inline(always)]
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        release::release(self, xprt, &rqst);
+        give_up::release(self, xprt, &rqst);
     }
 
     fn large_buffer_allocated(&self, len: usize) {
         self.stats().hardway(len);
     }
-}
-
-impl Reconnect for Client {
-    const RECONNECT_MAX: u32 = reconnect::LONGEST;
-    const LIVENESS_INTERVAL: u32 = probe::INTERVAL;
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
         // The credits of the last connection are void. What the server grants counts as soon as the
         // queue pair of the new one can receive.
         xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
-        shown::attempted(self, xprt, &made);
+        role::show_attempt(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
-        trace::connect(traced::peer(xprt), rc, status);
+        trace::connect(peer_of(xprt), rc, status);
         let ep = made?;
         session::set_backward_max(ep.shared());
         self.set_endpoint(ep.clone());
-        for slot in xprt.slots() {
-            slot.data().set_endpoint(ep.clone());
-        }
+        SlotTable::of(xprt).set_endpoint(&ep);
         ep.shared().begin_use();
         // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one
         // before `set_endpoint`, whose lock then makes the flag visible here.
@@ -177,7 +138,7 @@ impl Reconnect for Client {
     }
 
     fn next_attempt(&self, outage: &Outage, random: u32) -> u32 {
-        reconnect::next(outage, random)
+        connect::next_attempt(outage, random)
     }
 
     fn retry_unreported(
@@ -187,29 +148,29 @@ impl Reconnect for Client {
         outage: &Outage,
         random: u32,
     ) -> Option<u32> {
-        reconnect::again(xprt, error, outage, random)
+        connect::retry_unreported(xprt, error, outage, random)
     }
 
     fn check_liveness(&self, xprt: &Xprt<Self>) {
         if let Some(ep) = self.endpoint() {
-            probe::look(self, xprt, &ep);
-            session::look(&ep, &self.config().refreshed());
+            if ep.check_silence(|| SlotTable::of(xprt).unanswered(ep.epoch())) {
+                advice::log_unanswered(xprt, Reason::Mute);
+            }
+            session::check(&ep, &self.config().refreshed());
             // The connection has taken what it needs.
             self.store().clear();
         }
     }
 
     fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
-        let locked = rqst.slot().data().lock();
-        // The lock is held, so this concerns the connection over which the call was sent. A slot
-        // that was swept is idle, and its call goes over the next connection.
-        if !fails && locked.state.phase != Phase::Idle {
-            xprt.force_disconnect();
+        // A slot that was swept is idle, and its call goes over the next connection.
+        if !fails {
+            rqst.slot().data().unless_idle(|| xprt.force_disconnect());
         }
     }
 
     fn connect_scheduled(&self, xprt: &Xprt<Self>, delay: usize) {
-        trace::op_connect(traced::peer(xprt), delay);
+        trace::op_connect(peer_of(xprt), delay);
     }
 
     fn attempt_planned(&self, _xprt: &Xprt<Self>, delay: u32) {
@@ -217,16 +178,11 @@ impl Reconnect for Client {
     }
 
     fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
-        trace::op_set_cto(traced::peer(xprt), connect, reconnect);
+        trace::op_set_cto(peer_of(xprt), connect, reconnect);
     }
-}
-
-impl Backchannel for Client {
-    const BACKCHANNEL_SLOTS: u32 = CREDITS;
-    const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn backchannel_setup(&self, xprt: &Xprt<Self>, count: u32) -> Result {
-        trace::cb_setup(traced::peer(xprt), count);
+        trace::cb_setup(peer_of(xprt), count);
         // ORDERING: `connect` says how this flag and the connection become visible.
         self.set_serves_backward();
         self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())
@@ -242,6 +198,22 @@ impl Backchannel for Client {
         xprt: &Xprt<Self>,
         reply: BackchannelReply<'_>,
     ) -> Result<(), SendError> {
-        backward::send(self, xprt, &reply)
+        backchannel::send(self, xprt, &reply)
     }
+}
+
+/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
+fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
+    trace::disconnect(peer_of(xprt), 0, 1);
+    session::lost(xprt, ep.shared(), ep.cause());
+    let loss = ep.loss();
+    if loss.is_unwanted() {
+        advice::log_unanswered(xprt, Reason::Left);
+    }
+    client.show_lost(loss);
+    ep.close();
+    fence::sweep(xprt, ep.epoch());
+    // The last reference, as a rule: buffers, regions and queues give their memory back.
+    drop(ep);
+    loss
 }

@@ -1,23 +1,36 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The data of one transport.
+//! One transport of SUNRPC: its data, and how a connection and trace events see it.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
-use super::context::Context;
 use super::endpoint::Endpoint;
 use crate::conn::peers::PeerTable;
-use crate::conn::registry::Enrolled;
+use crate::conn::registry::{Registered, Registry};
+use crate::conn::role::XprtRef;
+use crate::mem::{MemCache, SockAddr};
 use crate::observe::connections::{Loss, Role};
 use crate::observe::stats::Stats;
-use crate::observe::trace::Peer;
+use crate::observe::trace::{Lazy, Peer, Task};
 use crate::rdma::device::Registration;
-use crate::rdma::store::Store;
+use crate::sunrpc::xprt::rqst::Rqst;
+use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
-/// One RDMA transport of SUNRPC. It has one connection at a time at most.
+/// The objects that all transports of the module share.
+#[derive(Clone)]
+pub(crate) struct Context {
+    /// Reports when a device goes away.
+    pub(crate) devices: Arc<Registration>,
+    /// The servers of earlier connections.
+    pub(crate) peers: Arc<PeerTable>,
+    /// The connections that debugfs shows.
+    pub(crate) connections: Arc<Registry>,
+}
+
+/// An RDMA transport of SUNRPC. The transport has at most one connection at a time.
 #[pin_data]
 pub(crate) struct Client {
     config: Config,
@@ -28,17 +41,17 @@ pub(crate) struct Client {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// Memory of the last connection, for the next one.
-    store: Arc<Store>,
+    store: Arc<MemCache>,
     context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
-    enrolled: SetOnce<Enrolled>,
+    registered: SetOnce<Registered>,
     /// A service for the server's calls exists. Stays set.
     serves_backward: Atomic<bool>,
     /// The longest message of such a call or of its reply, over the latest connection.
     backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
     unprobed: Atomic<bool>,
-    /// What the log says last about a mount that fails, as a number; zero for nothing.
+    /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
 }
 
@@ -59,9 +72,9 @@ impl Client {
             stats: Stats::new(),
             attempts: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
-            store: Store::new()?,
+            store: MemCache::new()?,
             context,
-            enrolled: SetOnce::new(),
+            registered: SetOnce::new(),
             serves_backward: Atomic::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: Atomic::new(false),
@@ -70,7 +83,6 @@ impl Client {
     }
 
     /// Returns the connection, if there is one.
-    #[inline]
     pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().clone()
     }
@@ -85,13 +97,12 @@ impl Client {
         self.endpoint.lock().take()
     }
 
-    /// Returns what was fixed when the transport was made.
+    /// Returns the settings that were read when the transport was made.
     pub(super) fn config(&self) -> &Config {
         &self.config
     }
 
     /// Returns the counters of this transport.
-    #[inline]
     pub(super) fn stats(&self) -> &Stats {
         &self.stats
     }
@@ -102,39 +113,39 @@ impl Client {
     }
 
     /// Returns the memory that is kept from one connection for the next.
-    pub(super) fn store(&self) -> &Arc<Store> {
+    pub(super) fn store(&self) -> &Arc<MemCache> {
         &self.store
     }
 
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
-    pub(super) fn enrolled(&self, net: u64, peer: Peer) -> Option<&Enrolled> {
-        if self.enrolled.as_ref().is_none() {
+    pub(super) fn registered(&self, net: u64, peer: Peer) -> Option<&Registered> {
+        if self.registered.as_ref().is_none() {
             // One connection is made at a time, so no other task sets it.
-            let enrolled = self
+            let registered = self
                 .context
                 .connections
-                .enrol(Role::Client, net, peer)
+                .register(Role::Client, net, peer)
                 .ok()?;
-            let _ = self.enrolled.populate(enrolled);
+            let _ = self.registered.populate(registered);
         }
-        self.enrolled.as_ref()
+        self.registered.as_ref()
     }
 
     /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
     pub(super) fn show_planned(&self, delay: u32) {
-        if let Some(enrolled) = self.enrolled.as_ref() {
-            enrolled.planned(delay);
+        if let Some(registered) = self.registered.as_ref() {
+            registered.planned(delay);
         }
     }
 
     /// Notes that the connection is being lost. May sleep.
     pub(super) fn show_lost(&self, loss: Loss) {
-        if let Some(enrolled) = self.enrolled.as_ref() {
-            enrolled.down(loss);
+        if let Some(registered) = self.registered.as_ref() {
+            registered.down(loss);
         }
     }
 
-    /// Returns what is known of servers from earlier connections.
+    /// Returns the table of servers from earlier connections.
     pub(super) fn peers(&self) -> &PeerTable {
         &self.context.peers
     }
@@ -149,8 +160,8 @@ impl Client {
         self.unprobed.store(true, Relaxed);
     }
 
-    /// Notes what the log is to say about a mount that fails. Returns whether it has not just said
-    /// so. `complaint` is not zero.
+    /// Sets the number of the latest log line about a mount that fails, which is not zero. Returns
+    /// whether the previous line had another number.
     pub(super) fn is_new_complaint(&self, complaint: u32) -> bool {
         self.complaint.xchg(complaint, Full) != complaint
     }
@@ -183,4 +194,49 @@ impl Client {
             epoch => epoch,
         }
     }
+}
+
+impl XprtRef for XprtHandle<Client> {
+    fn peer(&self) -> Peer {
+        shown(self)
+    }
+
+    fn address(&self) -> SockAddr {
+        self.addr()
+    }
+
+    fn is_abandoned(&self) -> bool {
+        (**self).is_abandoned()
+    }
+
+    fn force_close(&self) {
+        self.force_disconnect();
+    }
+
+    fn set_credits(&self, credits: u32) {
+        (**self).set_credits(credits);
+    }
+}
+
+/// Returns the task of an RPC, for trace events. Nothing is read unless the event is enabled.
+#[inline(always)]
+pub(super) fn task_of<'a, 'b>(
+    rqst: &'a Rqst<'b, Client>,
+) -> Lazy<impl FnOnce() -> Task + Copy + use<'a, 'b>> {
+    Lazy(|| Task {
+        task_id: rqst.task_id(),
+        client_id: rqst.client_id(),
+    })
+}
+
+/// Returns the peer of a transport, for trace events. Nothing is read unless the event is enabled.
+pub(super) fn peer_of(xprt: &Xprt<Client>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_>> {
+    Lazy(|| shown(xprt))
+}
+
+/// Returns the peer's address and port as SUNRPC shows them.
+#[cold]
+pub(super) fn shown(xprt: &Xprt<Client>) -> Peer {
+    let shown = xprt.shown();
+    Peer::new(&shown.addr, shown.port)
 }

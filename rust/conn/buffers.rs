@@ -7,9 +7,9 @@ use kernel::alloc::allocator::KVmalloc;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use crate::mem::CachedVec;
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
-use crate::rdma::store::StoredVec;
 
 /// The number of Sends from [`ReplyBuffers`] that share a completion.
 const SHARED: usize = 4;
@@ -87,7 +87,7 @@ impl ReplyBuffers {
 #[pin_data]
 pub(crate) struct CallBuffers {
     #[pin]
-    given_up: SpinLock<StoredVec<SendBuf, KVmalloc>>,
+    given_up: SpinLock<CachedVec<SendBuf, KVmalloc>>,
 }
 
 impl CallBuffers {
@@ -100,7 +100,7 @@ impl CallBuffers {
         try_pin_init!(Self {
             given_up <- {
                 // CAST: `usize` has at least 32 bits.
-                let room = pd.near().with_capacity(count as usize, GFP_KERNEL)?;
+                let room = pd.allocator().with_capacity(count as usize, GFP_KERNEL)?;
                 new_spinlock!(room, "rpcrdma::CallBuffers::given_up")
             },
         }? Error)

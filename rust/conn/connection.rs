@@ -9,9 +9,8 @@ use kernel::sync::Arc;
 use super::buffers::{CallBuffers, ReplyBuffers};
 use super::handshake;
 use super::lifecycle::Lifecycle;
-use super::owner::Owner;
 use super::queues::Queues;
-use super::role::{ConnOf, QpOf, Role};
+use super::role::{ConnOf, OwnedQpOf, QpOf, Role, XprtRef};
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::Event;
@@ -27,27 +26,27 @@ use crate::wire::cm_private::Settings;
 ///
 /// Field order is teardown order: the queue pair is drained and destroyed first. Then no device
 /// refers to a buffer any more, and the identifier of the connection manager goes. The protection
-/// domain keeps the device until the end; a role's memory regions hold it, too.
+/// domain keeps the device until the end; a role's memory regions hold it as well.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
-    /// Set once, when the connection is closed: nothing need be prepared for it any more. Readers
-    /// hold the lock of what they prepare. The sweep after the close takes the same locks, and
-    /// takes back what was prepared nevertheless.
+    /// Set once, when the connection is closed: nothing is prepared for it any more. Readers
+    /// hold the lock of the request that they prepare. The sweep after the close takes the same
+    /// locks, and takes back a call that was prepared nevertheless.
     closed: Atomic<bool>,
-    qp: QpOf<R>,
+    qp: OwnedQpOf<R>,
     #[pin]
     replies: ReplyBuffers,
     #[pin]
     calls: CallBuffers,
     pd: Arc<Pd>,
-    cm: CmId<Lifecycle<R::Owner>>,
-    lifecycle: Arc<Lifecycle<R::Owner>>,
+    pub(super) cm: CmId<Lifecycle<R::Owner>>,
+    pub(super) lifecycle: Arc<Lifecycle<R::Owner>>,
     shared: Arc<ConnOf<R>>,
 }
 
 /// The parts that [`Connection::new`] puts together.
 pub(crate) struct Parts<R: Role> {
-    pub(crate) qp: QpOf<R>,
+    pub(crate) qp: OwnedQpOf<R>,
     pub(crate) pd: Arc<Pd>,
     pub(crate) cm: CmId<Lifecycle<R::Owner>>,
     pub(crate) lifecycle: Arc<Lifecycle<R::Owner>>,
@@ -76,35 +75,26 @@ impl<R: Role> Connection<R> {
     }
 
     /// Returns the number of the connection.
-    #[inline]
     pub(crate) fn epoch(&self) -> u32 {
         self.shared.epoch()
     }
 
-    /// Returns the thresholds in force.
-    #[inline]
+    /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
         self.shared.thresholds()
     }
 
     /// Returns the queue pair.
-    #[inline]
     pub(crate) fn qp(&self) -> &QpOf<R> {
         &self.qp
     }
 
     /// Returns the state that completions reach.
-    #[inline]
     pub(crate) fn shared(&self) -> &ConnOf<R> {
         &self.shared
     }
 
-    /// Returns a reference to the state that completions reach.
-    pub(crate) fn shared_arc(&self) -> Arc<ConnOf<R>> {
-        self.shared.clone()
-    }
-
-    /// Returns why the connection was lost, unless it is still in use.
+    /// Returns the cause of the loss of the connection.
     pub(crate) fn cause(&self) -> Cause {
         if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {
             Cause::Local
@@ -133,23 +123,12 @@ impl<R: Role> Connection<R> {
         handshake::answer(&self.cm, settings, reads)
     }
 
-    /// Returns the connection manager's identifier.
-    pub(super) fn cm(&self) -> &CmId<Lifecycle<R::Owner>> {
-        &self.cm
-    }
-
-    /// Returns the states of the connection.
-    pub(super) fn lifecycle(&self) -> &Lifecycle<R::Owner> {
-        &self.lifecycle
-    }
-
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns whether the connection was closed.
-    #[inline]
     pub(crate) fn is_closed(&self) -> bool {
         self.closed.load(Relaxed)
     }
@@ -161,8 +140,8 @@ impl<R: Role> Connection<R> {
         // ORDERING: the sweep takes the lock of each request after this store; a context that takes
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
-        // The failures that follow are expected, and the role does not hear of them.
-        self.qp.shut();
+        // The failures that follow are expected, and the role is not notified of them.
+        self.qp.expect_flush();
         self.lifecycle.on(Event::Close);
         self.qp.drain();
         self.shared.close();
@@ -170,22 +149,19 @@ impl<R: Role> Connection<R> {
 
     /// Returns whether the session wants Receives of another size.
     pub(crate) fn wants_receives(&self) -> bool {
-        self.shared.agreement().wanted_receives().is_some()
+        self.shared.session().wanted_receives().is_some()
     }
 
     /// Gives the Receives buffers of the size that the session wants, and tells the session. May
     /// sleep.
     pub(crate) fn follow_session(&self) {
-        let Some(size) = self.shared.agreement().wanted_receives() else {
+        let Some(size) = self.shared.session().wanted_receives() else {
             return;
         };
         // CAST: `usize` has at least 32 bits.
         let smaller = self.qp.enlarge_receives(size as usize);
-        let owner = self.shared.owner();
-        trace::recvs_grow(traced::peer(owner), size, smaller);
-        self.shared
-            .agreement()
-            .receives_posted(owner, size, smaller);
+        trace::recvs_grow(traced::peer(self.shared.owner()), size, smaller);
+        self.shared.receives_posted(size, smaller);
         // The last smaller Receive may have gone before the session knew of the growth.
         self.shared.count_receives(&self.qp);
         self.shared.pump(&self.qp);
@@ -204,7 +180,7 @@ pub(crate) fn queue_pair<R: Role>(
     queues: &Queues,
     (tags, receive_size): (u32, usize),
     shared: Arc<ConnOf<R>>,
-) -> Result<QpOf<R>> {
+) -> Result<OwnedQpOf<R>> {
     let cq = Cq::new(pd, queues.send_wr + queues.receives_max, R::WORKERS)?;
     let config = QpConfig {
         send_wr: queues.send_wr,
@@ -223,7 +199,11 @@ pub(crate) fn queue_pair<R: Role>(
 /// # Errors
 ///
 /// Those of [`Qp::post_receives`].
-pub(crate) fn post_receives<R: Role>(owner: &impl Owner, qp: &QpOf<R>, queues: &Queues) -> Result {
+pub(crate) fn post_receives<R: Role>(
+    owner: &impl XprtRef,
+    qp: &QpOf<R>,
+    queues: &Queues,
+) -> Result {
     let posted = qp.post_receives();
     let (peer, cq) = (traced::peer(owner), qp.cq_id());
     match posted {

@@ -3,30 +3,30 @@
 //! The peer's credits for our calls over one connection.
 //!
 //! The responder of these calls grants credits with each answer (RFC 8166 section 3.3.1). A call
-//! that was sent and then given up occupies a credit until the peer answers it. This file is the
-//! only one that keeps the grant; the transport learns how many calls may be in flight.
+//! that was sent and then aborted occupies a credit until the peer answers it. No other file keeps
+//! the grant; the transport is told how many calls may be in flight.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 
-use super::owner::Owner;
-use super::shared::Shared;
+use super::role::XprtRef;
+use super::state::ConnState;
 use super::traced;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::credits::Credits;
 use crate::proto::requester::credits::Account;
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// The credits of one connection. All methods are for process context and do not sleep.
 #[pin_data]
 pub(crate) struct CallCredits {
     /// The credits that each call asks for. A larger grant counts as this number.
     requested: u32,
-    /// The grant in force, for readers without the lock. It changes under the lock.
+    /// The effective grant, for readers without the lock. It changes under the lock.
     grant: Atomic<u32>,
-    /// The grant that is no news; none while the credit of an operation waits for replies.
+    /// The grant that changes nothing; zero while the credit of an operation waits for replies.
     known: Atomic<u32>,
     #[pin]
     ledger: SpinLock<Ledger>,
@@ -34,22 +34,22 @@ pub(crate) struct CallCredits {
 
 struct Ledger {
     account: Account,
-    /// The latest number of calls in flight that the transport has got.
+    /// The latest number of calls in flight that the transport was told.
     announced: u32,
-    /// Messages that take a credit and are not answered: RDMA_DONE of RFC 5666.
-    dones: u32,
+    /// The credits that messages take which are no calls, and which the role counts.
+    charge: u32,
     operation: Operation,
 }
 
 /// An operation of version two, where the responder may have a Receive for each credit and no
-/// other. Like RDMA_DONE it is no call: the reply to a later call shows that it has arrived.
+/// other. The reply to a later call shows that the operation has arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
     /// There is none.
     None,
     /// A credit is kept free for it.
     Kept,
-    /// It was sent. So many replies are one more than there were calls in flight.
+    /// It was sent. This number of replies is one more than the calls in flight then.
     Sent(u32),
 }
 
@@ -60,7 +60,7 @@ impl CallCredits {
         let ledger = Ledger {
             account: Account::new(),
             announced: first,
-            dones: 0,
+            charge: 0,
             operation: Operation::None,
         };
         pin_init!(Self {
@@ -72,13 +72,11 @@ impl CallCredits {
     }
 
     /// Returns the credits that each call asks for.
-    #[inline]
     pub(crate) fn requested(&self) -> u32 {
         self.requested
     }
 
-    /// Returns the grant in force.
-    #[inline]
+    /// Returns the effective grant.
     pub(crate) fn grant(&self) -> u32 {
         self.grant.read_once()
     }
@@ -86,18 +84,28 @@ impl CallCredits {
     /// Takes the grant of the answer with this XID. Call this before anything else is done with the
     /// answer.
     #[inline(always)]
-    pub(crate) fn granted<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+    pub(crate) fn granted<R, O: XprtRef>(&self, conn: &ConnState<R, O>, xid: u32, grant: u32) {
         self.take_grant(conn, (xid, grant), 1);
     }
 
     /// Takes the grant of a message with this XID that answers no call.
-    pub(crate) fn granted_aside<R, O: Owner>(&self, conn: &Shared<R, O>, xid: u32, grant: u32) {
+    pub(crate) fn granted_aside<R, O: XprtRef>(
+        &self,
+        conn: &ConnState<R, O>,
+        xid: u32,
+        grant: u32,
+    ) {
         self.take_grant(conn, (xid, grant), 0);
     }
 
     /// Takes a grant with `replies` replies.
     #[inline(always)]
-    fn take_grant<R, O: Owner>(&self, conn: &Shared<R, O>, (xid, grant): (u32, u32), replies: u32) {
+    fn take_grant<R, O: XprtRef>(
+        &self,
+        conn: &ConnState<R, O>,
+        (xid, grant): (u32, u32),
+        replies: u32,
+    ) {
         let mut credits = Credits::new();
         credits.on_reply(grant, self.requested);
         if grant == 0 {
@@ -114,30 +122,30 @@ impl CallCredits {
         }
     }
 
-    /// Notes that a call was given up which was sent and not answered. The peer still works on it.
-    pub(crate) fn given_up<R, O: Owner>(&self, conn: &Shared<R, O>) {
+    /// Handles the abort of a call that was sent and not answered. The peer still processes it.
+    pub(crate) fn given_up<R, O: XprtRef>(&self, conn: &ConnState<R, O>) {
         self.change(conn, |ledger| ledger.account.given_up());
     }
 
-    /// Notes that an answer to no call has come. If calls were given up, it answers one of them.
+    /// Handles an answer that matches no call. If calls were aborted, it answers one of them.
     /// Returns whether there were such calls.
-    pub(crate) fn unmatched_answer<R, O: Owner>(&self, conn: &Shared<R, O>) -> bool {
+    pub(crate) fn unmatched_answer<R, O: XprtRef>(&self, conn: &ConnState<R, O>) -> bool {
         self.change(conn, |ledger| ledger.account.unmatched_reply())
     }
 
-    /// Sets how many messages without an answer take a credit. One call may be in flight all the
-    /// same.
-    pub(crate) fn set_dones<R, O: Owner>(&self, conn: &Shared<R, O>, dones: u32) {
-        self.ledger.lock().dones = dones;
-        self.change(conn, |_| ());
+    /// Sets how many credits are taken by messages that are no calls. One call may be in flight
+    /// nevertheless.
+    #[cfg(RPCRDMA_LEGACY)]
+    pub(crate) fn set_charge<R, O: XprtRef>(&self, conn: &ConnState<R, O>, charge: u32) {
+        self.change(conn, |ledger| ledger.charge = charge);
     }
 
     /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
     /// in flight than the other credits allow, as `in_flight` counts them. Otherwise the credit
     /// stays free. With a grant of one credit there is none for operations.
-    pub(crate) fn keep_one<R, O: Owner>(
+    pub(crate) fn keep_one<R, O: XprtRef>(
         &self,
-        conn: &Shared<R, O>,
+        conn: &ConnState<R, O>,
         in_flight: impl Fn() -> u32,
     ) -> bool {
         let left = self.change(conn, |ledger| {
@@ -150,11 +158,11 @@ impl CallCredits {
                 Operation::None | Operation::Sent(_) => 0,
             }
         });
-        // The transport has been told, so that the number of calls rises no more.
+        // The transport was told, so that the number of calls rises no more.
         left > 1 && in_flight() < left
     }
 
-    /// Notes that the operation was sent for which a credit was kept, while so many calls are in
+    /// Records that the operation for which a credit was kept was sent, with `in_flight` calls in
     /// flight.
     pub(crate) fn sent_one(&self, in_flight: u32) {
         let mut ledger = self.ledger.lock();
@@ -164,19 +172,20 @@ impl CallCredits {
     }
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
-    /// that were given up.
+    /// that were aborted.
+    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
         self.ledger.lock().account.left()
     }
 
     /// Changes the account, and tells the transport how many calls may be in flight, if that has
-    /// changed. When calls that were given up occupy the whole grant, only a new connection helps.
+    /// changed. When aborted calls occupy the whole grant, only a new connection helps.
     /// Returns what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
-    fn change<R, O: Owner, T>(
+    fn change<R, O: XprtRef, T>(
         &self,
-        conn: &Shared<R, O>,
+        conn: &ConnState<R, O>,
         change: impl FnOnce(&mut Ledger) -> T,
     ) -> T {
         let mut ledger = self.ledger.lock();
@@ -189,7 +198,7 @@ impl CallCredits {
             return changed;
         }
         ledger.announced = credits;
-        // The lock is held, so that the transport hears of the latest number last.
+        // The lock is held, so that the transport is told the latest number last.
         conn.while_open(|owner| {
             if credits == 0 {
                 conn.note_forced();
@@ -206,11 +215,11 @@ impl Ledger {
     /// Returns how many credits messages take that are no calls.
     fn taken(&self) -> u32 {
         let operations = u32::from(self.operation != Operation::None);
-        self.dones.saturating_add(operations)
+        self.charge.saturating_add(operations)
     }
 
-    /// Notes replies. Sends arrive in order: after enough of them, one answers a call that was sent
-    /// after the operation.
+    /// Handles replies. Sends arrive in order: after enough replies, one of them answers a call
+    /// that was sent after the operation.
     fn replied(&mut self, replies: u32) {
         if let Operation::Sent(left) = self.operation {
             self.operation = match left.saturating_sub(replies) {
@@ -220,7 +229,7 @@ impl Ledger {
         }
     }
 
-    /// Returns the grant that is no news.
+    /// Returns the grant that changes nothing.
     fn known(&self) -> u32 {
         match self.operation {
             Operation::Sent(_) => 0,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the file `connections` shows of a connection in either role.
+//! The fields of the file `connections` that do not depend on the role.
 
 use kernel::prelude::*;
 
@@ -8,22 +8,22 @@ use super::connection::Connection;
 use super::role::Role;
 use crate::observe::connections::{Calls, Credits, Loss, Regions, Up};
 use crate::proto::conn::State;
-use crate::rdma::mr::Census;
-use crate::text::Text;
+use crate::rdma::mr::PoolCounts;
+use crate::text::StackString;
 
 impl<R: Role> Connection<R> {
-    /// Returns what both roles show. The role adds credits, calls, regions and silence.
+    /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
     pub(crate) fn describe(&self) -> Up {
         let (shared, qp) = (self.shared(), self.qp());
-        let now = shared.now();
+        let terms = shared.terms();
         Up {
-            device: Text::new(&fmt!("{}", self.pd().device_name())),
-            port: self.cm().port(),
-            thresholds: now.thresholds(),
+            device: StackString::new(&fmt!("{}", self.pd().device_name())),
+            port: self.cm.port(),
+            thresholds: terms.thresholds(),
             generation: shared
                 .with_session(|session, _| session.terms().generation)
                 .unwrap_or(0),
-            backward: now.permits_backward(),
+            backward: terms.permits_backward(),
             credits: Credits::default(),
             calls: Calls::default(),
             regions: Regions::default(),
@@ -33,9 +33,9 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Returns why the connection is being lost. Call it before [`Self::close`].
+    /// Returns why the connection is being lost. Call this before [`Self::close`].
     pub(crate) fn loss(&self) -> Loss {
-        let lifecycle = self.lifecycle();
+        let lifecycle = &self.lifecycle;
         if lifecycle.ended_here() {
             Loss::Device
         } else if lifecycle.state() != State::Up {
@@ -51,8 +51,8 @@ impl<R: Role> Connection<R> {
 }
 
 /// Returns the regions of a pool.
-impl From<Census> for Regions {
-    fn from(census: Census) -> Self {
+impl From<PoolCounts> for Regions {
+    fn from(census: PoolCounts) -> Self {
         Self {
             total: census.total,
             idle: census.idle,

@@ -11,17 +11,17 @@ use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 impl<R: Role> Completions for ConnOf<R> {
     const HOLDS: bool = R::HOLDS;
 
-    #[inline]
+    #[inline(always)]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         self.set_heard();
         if R::ANSWERS && self.is_first_message() {
             qp.note_established();
             R::established(self);
         }
-        let now = self.now();
-        R::received(self, qp, msg, now);
+        let terms = self.terms();
+        R::received(self, qp, msg, terms);
         // Receives grow as the session wants.
-        if now.concerns_session() && self.agreement().receives_are_growing() {
+        if terms.concerns_session() && self.session().receives_are_growing() {
             self.count_receives(qp);
         }
     }

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The handshake: what each peer announces in the private data of the connection manager
-//! (RFC 8797), and the terms of version one that follow from it.
+//! The handshake: the announcement of each peer in the private data of the connection manager
+//! (RFC 8797), and the terms of version one that follow from both.
 
 use kernel::prelude::*;
 
 use super::lifecycle::Lifecycle;
-use super::owner::Owner;
-use super::terms;
+use super::role::XprtRef;
 use super::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
@@ -32,7 +31,7 @@ const ACK_TIMEOUT: u8 = 18;
 /// # Errors
 ///
 /// Those of [`CmId::connect`].
-pub(crate) fn request<O: Owner>(
+pub(crate) fn request<O: XprtRef>(
     cm: &CmId<Lifecycle<O>>,
     settings: Settings,
     (reads, own): (u8, u8),
@@ -40,7 +39,7 @@ pub(crate) fn request<O: Owner>(
     let private_data = PrivateData::new(settings);
     cm.connect(&ConnectParams {
         private_data: private_data.as_bytes(),
-        // A requester reads the peer's memory only if that is one of RFC 5666.
+        // A requester reads the peer's memory only where replies may have read chunks.
         initiator_depth: own,
         responder_resources: reads,
         retry_count: RETRIES,
@@ -65,7 +64,7 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 /// # Errors
 ///
 /// Those of [`CmId::accept`].
-pub(crate) fn answer<O: Owner>(
+pub(crate) fn answer<O: XprtRef>(
     cm: &CmId<Lifecycle<O>>,
     settings: Settings,
     (reads, served): (u8, u8),
@@ -75,7 +74,7 @@ pub(crate) fn answer<O: Owner>(
     cm.accept(&ConnectParams {
         private_data: private_data.as_bytes(),
         initiator_depth: reads,
-        // A requester reads a responder's memory only if it is one of RFC 5666.
+        // A requester reads a responder's memory only where replies may have read chunks.
         responder_resources: served,
         // The peer's request says how often this side's device sends a packet again, and a message
         // for which the peer has no Receive.
@@ -88,25 +87,26 @@ pub(crate) fn answer<O: Owner>(
 }
 
 /// Returns the terms in version one of a responder's connection that is being accepted with
-/// `settings`.
-pub(crate) fn responder_terms<O: Owner>(
+/// `settings`. The responder invalidates only if both peers have set the R bit (RFC 8797 section
+/// 4.1).
+pub(crate) fn responder_terms<O: XprtRef>(
     owner: &O,
     lifecycle: &Lifecycle<O>,
     settings: &Settings,
 ) -> Thresholds {
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
-    terms::of_responder(settings, peer)
+    Thresholds::for_server(settings, peer)
 }
 
-/// Returns what the peer has said about version two.
-pub(crate) fn announced<O: Owner>(lifecycle: &Lifecycle<O>) -> Announced {
+/// Returns the peer's announcement of version two.
+pub(crate) fn announced<O: XprtRef>(lifecycle: &Lifecycle<O>) -> Announced {
     Announced::of(lifecycle.peer().as_ref())
 }
 
 /// Returns the terms in version one of a requester's connection that is established. `segments` is
 /// the most segments of a chunk, for the trace.
-pub(crate) fn requester_terms<O: Owner>(
+pub(crate) fn requester_terms<O: XprtRef>(
     owner: &O,
     cm: &CmId<Lifecycle<O>>,
     lifecycle: &Lifecycle<O>,
@@ -115,7 +115,12 @@ pub(crate) fn requester_terms<O: Owner>(
 ) -> Thresholds {
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
-    let terms = terms::of_requester(settings, peer);
+    // A responder may invalidate only if both peers have set the R bit (RFC 8797 section 4.1), but
+    // Linux's server invalidates without having set it. So the bit that we have announced counts.
+    let terms = Thresholds {
+        remote_invalidation: settings.remote_invalidation,
+        ..Thresholds::for_client(settings, peer)
+    };
     trace::inline_thresh(
         &terms,
         terms.max_inline_call(segments),
@@ -124,4 +129,63 @@ pub(crate) fn requester_terms<O: Owner>(
         owner.address().bytes(),
     );
     terms
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_handshake)]
+mod tests {
+    use super::*;
+    use crate::wire::cm_private::{self, Size};
+
+    const OURS: Settings = Settings {
+        remote_invalidation: true,
+        send: Size::from_bytes(4096),
+        receive: Size::from_bytes(8192),
+        versions: None,
+    };
+
+    /// Returns the terms of a responder that announces [`OURS`]: the longest message from and to
+    /// the requester, and whether it may invalidate.
+    fn terms(private_data: &[u8]) -> (u32, u32, bool) {
+        let sizes = Thresholds::for_server(&OURS, cm_private::decode(private_data));
+        (
+            sizes.client_to_server,
+            sizes.server_to_client,
+            sizes.remote_invalidation,
+        )
+    }
+
+    #[test]
+    fn absent_or_garbled_private_data_mean_the_defaults() {
+        let mut garbled = cm_private::encode(OURS);
+        assert_eq!(terms(&garbled), (4096, 4096, true));
+        for byte in garbled.iter_mut().take(1) {
+            *byte ^= 1;
+        }
+        for private_data in [&[][..], &[0; 56], &[0xff; 196], &garbled] {
+            assert_eq!(terms(private_data), (1024, 1024, false));
+        }
+    }
+
+    #[test]
+    fn least_sizes_are_1024_bytes() {
+        let least = Settings {
+            send: Size::from_code(0),
+            receive: Size::from_code(0),
+            ..OURS
+        };
+        assert_eq!(terms(&cm_private::encode(least)), (1024, 1024, true));
+    }
+
+    #[test]
+    fn responder_invalidates_only_if_both_peers_allow_it() {
+        for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
+            let of = |remote_invalidation| Settings {
+                remote_invalidation,
+                ..OURS
+            };
+            let sizes = Thresholds::for_server(&of(ours), Some(of(theirs)));
+            assert_eq!(sizes.remote_invalidation, ours && theirs);
+        }
+    }
 }

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
-use super::owner::Owner;
+use super::role::XprtRef;
 use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
@@ -24,7 +24,7 @@ const ABANDON_POLL_MS: u32 = 1_000;
 
 /// The state of one connection.
 #[pin_data]
-pub(crate) struct Lifecycle<O: Owner> {
+pub(crate) struct Lifecycle<O: XprtRef> {
     owner: O,
     /// Whether this is the side that answers a connection request.
     answers: bool,
@@ -34,7 +34,7 @@ pub(crate) struct Lifecycle<O: Owner> {
     changed: CondVar,
 }
 
-/// What the events have led to.
+/// The effect of the events so far.
 struct Progress {
     conn: Conn,
     /// An event on this side has ended the connection.
@@ -44,29 +44,30 @@ struct Progress {
     peer: Option<Settings>,
 }
 
-impl<O: Owner> Lifecycle<O> {
+impl<O: XprtRef> Lifecycle<O> {
     /// Makes the state of a connection that has not been started.
     pub(crate) fn new(owner: O) -> impl PinInit<Self> {
-        let progress = Progress {
-            conn: Conn::new(),
-            ended_here: false,
-            peer: None,
-        };
-        Self::with(owner, false, progress)
+        Self::with(owner, false, Conn::new(), None)
     }
 
     /// Makes the state of a connection that answers `request`.
     pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
-        let mut progress = Progress {
-            conn: Conn::new(),
-            ended_here: false,
-            peer: cm_private::decode(request.private_data()),
-        };
-        progress.conn.on(Event::Request);
-        Self::with(owner, true, progress)
+        let mut conn = Conn::new();
+        conn.on(Event::Request);
+        Self::with(
+            owner,
+            true,
+            conn,
+            cm_private::decode(request.private_data()),
+        )
     }
 
-    fn with(owner: O, answers: bool, progress: Progress) -> impl PinInit<Self> {
+    fn with(owner: O, answers: bool, conn: Conn, peer: Option<Settings>) -> impl PinInit<Self> {
+        let progress = Progress {
+            conn,
+            ended_here: false,
+            peer,
+        };
         pin_init!(Self {
             owner,
             answers,
@@ -88,8 +89,8 @@ impl<O: Owner> Lifecycle<O> {
         self.changed.notify_all();
     }
 
-    /// Implements [`Self::end`]. The transport closes a connection by an event, too, and makes the
-    /// next one after that. With the lock held, the order to close concerns this one.
+    /// Implements [`Self::end`]. The transport also closes a connection by an event, and makes the
+    /// next connection after that. With the lock held, the order to close concerns this connection.
     fn end_locked(&self, progress: &mut Progress, event: Event) {
         let used = self.answers || progress.conn.state().is_up();
         let step = self.apply(progress, event);
@@ -163,7 +164,7 @@ impl<O: Owner> Lifecycle<O> {
     }
 }
 
-impl<O: Owner> CmHandler for Lifecycle<O> {
+impl<O: XprtRef> CmHandler for Lifecycle<O> {
     fn event(&self, event: CmEvent<'_>) {
         let mut progress = self.progress.lock();
         match event {
@@ -221,7 +222,7 @@ mod tests {
     /// A transport that counts how often it is to close its connection.
     struct Counting(Arc<Atomic<u32>>);
 
-    impl Owner for Counting {
+    impl XprtRef for Counting {
         fn peer(&self) -> Peer {
             Peer::new(&"192.0.2.1", 20049)
         }

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What is known of peers from earlier connections: which of them speak version one only.
+//! The module's table of peers that speak version one only, and its file in debugfs.
 //!
-//! One table serves all transports of the module and outlives them, so that a mount with several
-//! connections, or one that connects again, tries version two once.
+//! [`proto::peers`](crate::proto::peers) decides. The table serves all client transports and
+//! outlives them.
 
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
-use crate::mem::{NetRef, SockAddr};
-use crate::observe::debugfs::{Listing, Table};
+use crate::mem::{Net, SockAddr};
+use crate::observe::debugfs::Table;
 use crate::proto::peers::{Entry, Key, Peers, CAPACITY, TTL_MS};
 use crate::proto::version::Memory;
 
@@ -41,12 +41,12 @@ impl PeerTable {
     }
 
     /// Returns whether version one has to be used with a peer.
-    pub(crate) fn is_one_only(&self, net: NetRef<'_>, peer: &SockAddr) -> bool {
+    pub(crate) fn is_one_only(&self, net: &Net, peer: &SockAddr) -> bool {
         self.peers.lock().is_one_only(&key(net, peer), self.now())
     }
 
-    /// Notes what a connection has shown about a peer.
-    pub(crate) fn note(&self, net: NetRef<'_>, peer: &SockAddr, memory: Memory) {
+    /// Stores the knowledge that a connection has gained about a peer.
+    pub(crate) fn note(&self, net: &Net, peer: &SockAddr, memory: Memory) {
         let now = self.now();
         self.peers.lock().note(&key(net, peer), memory, now, TTL_MS);
     }
@@ -56,10 +56,10 @@ impl PeerTable {
     }
 }
 
-impl Listing for PeerTable {
-    /// Writes for each peer: network namespace, address, port, what is known, and the seconds until
-    /// that is forgotten.
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for PeerTable {
+    /// Writes for each peer: network namespace, address, port, version, and the seconds until the
+    /// entry expires.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let now = self.now();
         for n in 0..CAPACITY {
             // The formatter may sleep, so it works on a copy.
@@ -80,7 +80,7 @@ impl Table for PeerTable {
 }
 
 /// Returns the name of a peer in the table.
-fn key(net: NetRef<'_>, peer: &SockAddr) -> Key {
+fn key(net: &Net, peer: &SockAddr) -> Key {
     Key {
         net: net.cookie(),
         address: peer.ip(),
@@ -101,26 +101,17 @@ fn line(f: &mut fmt::Formatter<'_>, entry: &Entry, now: u64) -> fmt::Result {
 #[kernel::prelude::kunit_tests(rpcrdma_conn_peers)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
-    /// The contents of the file of a table.
-    struct Shown<'a>(&'a PeerTable);
-
-    impl fmt::Display for Shown<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.write(f)
-        }
-    }
-
     /// Returns whether version one has to be used with the peer at `ADDRESS` and `port`.
     fn is_one_only(table: &PeerTable, port: u16) -> bool {
-        table.is_one_only(NetRef::init(), &SockAddr::v4(ADDRESS, port))
+        table.is_one_only(Net::init(), &SockAddr::v4(ADDRESS, port))
     }
 
     fn note(table: &PeerTable, port: u16, memory: Memory) {
-        table.note(NetRef::init(), &SockAddr::v4(ADDRESS, port), memory);
+        table.note(Net::init(), &SockAddr::v4(ADDRESS, port), memory);
     }
 
     #[test]
@@ -130,7 +121,7 @@ mod tests {
         note(&table, 20049, Memory::OneOnly);
         assert!(is_one_only(&table, 20049) && !is_one_only(&table, 20050));
         let other = SockAddr::v4([192, 0, 2, 2], 20049);
-        assert!(!table.is_one_only(NetRef::init(), &other));
+        assert!(!table.is_one_only(Net::init(), &other));
         note(&table, 20049, Memory::Forget);
         assert!(!is_one_only(&table, 20049));
         Ok(())
@@ -151,11 +142,11 @@ mod tests {
         let table = PeerTable::new()?;
         note(&table, 20049, Memory::OneOnly);
         note(&table, 20050, Memory::Doubt);
-        let shown = Text::<128>::new(&fmt!("{}", Shown(&table)));
+        let shown = StackString::<128>::new(&fmt!("{}", *table));
         let mut lines = shown.as_bytes().split(|byte| *byte == b'\n');
-        let net = NetRef::init().cookie();
+        let net = Net::init().cookie();
         for known in ["20049 version-1", "20050 doubt"] {
-            let expected = Text::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
+            let expected = StackString::<64>::new(&fmt!("{net} 192.0.2.1 {known} "));
             let seconds = lines
                 .next()
                 .and_then(|line| line.strip_prefix(expected.as_bytes()));
@@ -171,7 +162,7 @@ mod tests {
         note(&table, 20049, Memory::OneOnly);
         table.clear();
         assert!(!is_one_only(&table, 20049));
-        assert!(Text::<64>::new(&fmt!("{}", Shown(&table)))
+        assert!(StackString::<64>::new(&fmt!("{}", *table))
             .as_bytes()
             .is_empty());
         Ok(())

@@ -3,19 +3,19 @@
 //! The connections of the module, for the file `connections` of debugfs.
 //!
 //! ```text
-//!   Enrolled (of the transport) ──drop──► removes the entry
-//!       │                                    │
-//!       ▼                                    ▼
-//!     Entry ◄────────────────────────── Registry ◄── reader
+//!   transport's handle ──drop──► removes the entry
+//!       │                            │
+//!       ▼                            ▼
+//!     Entry ◄────────────────── Registry ◄── reader
 //!       │ under a mutex
 //!       ▼
-//!   connection in use, until `Enrolled::down`
+//!   connection in use, until the handle's `down`
 //! ```
 //!
-//! An entry owns its connection from [`Enrolled::up`] until [`Enrolled::down`]. A reader uses the
-//! connection under the entry's mutex, takes no reference to it, and copies what it shows. So a
-//! reader never sees a connection that is gone, never is the last to drop one, and `down` waits for
-//! one copy at most. Text is made of the copy, without a lock.
+//! An entry owns its connection from [`Registered::up`] until [`Registered::down`]. A reader uses
+//! the connection under the entry's mutex, takes no reference to it, and copies the values that it
+//! shows. So no reader sees a connection that is gone, no reader is the last to drop one, and
+//! `down` waits for one copy at most. Text is made of the copy, without a lock.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -24,17 +24,16 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
 use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
-use crate::observe::debugfs::Listing;
 use crate::observe::trace::Peer;
 
-/// The room that is made when there is none left.
+/// The entries that are made room for together.
 const MORE_ROOM: usize = 16;
 /// The time of the next attempt to connect if none is planned.
 const NEVER: u64 = u64::MAX;
 
-/// A connection that can be shown.
-pub(crate) trait Shown: Send + Sync {
-    /// Returns what is known of the connection now. Process context; does not sleep.
+/// A connection with an entry in debugfs.
+pub(crate) trait DebugInfo: Send + Sync {
+    /// Returns the state of the connection. Process context; does not sleep.
     fn show(&self) -> Up;
 
     /// Returns the rare events of the connection. Any context.
@@ -47,7 +46,7 @@ pub(crate) struct Registry {
     /// The number of the latest entry.
     last: Atomic<u64>,
     /// The entries in any order. Nothing is allocated with the lock held: a connection is made on
-    /// behalf of a writeback, too.
+    /// behalf of a writeback as well.
     #[pin]
     entries: Mutex<KVec<Arc<Entry>>>,
 }
@@ -58,8 +57,8 @@ struct Entry {
     role: Role,
     net: u64,
     made: Instant<Monotonic>,
-    /// When a client's next attempt to connect begins, in milliseconds since the entry was made, or
-    /// [`NEVER`]. Not in the state: who plans the attempt must not sleep.
+    /// The start of a client's next attempt to connect, in milliseconds since the entry was made,
+    /// or [`NEVER`]. Not in the state: the context that plans the attempt must not sleep.
     planned: Atomic<u64>,
     #[pin]
     state: Mutex<State>,
@@ -68,18 +67,18 @@ struct Entry {
 struct State {
     peer: Peer,
     history: History,
-    /// When the connection was made or lost.
+    /// The time when the connection was made or lost.
     since: Instant<Monotonic>,
-    /// When the first of the attempts failed that have failed since the last one that succeeded.
+    /// The first failure since the last attempt that succeeded.
     failing: Option<Instant<Monotonic>>,
-    current: Option<Arc<dyn Shown>>,
+    current: Option<Arc<dyn DebugInfo>>,
     /// The events of the connections before.
     earlier: Counts,
 }
 
 impl State {
     /// Takes the connection out, and adds its events to those before.
-    fn take(&mut self) -> Option<Arc<dyn Shown>> {
+    fn take(&mut self) -> Option<Arc<dyn DebugInfo>> {
         let conn = self.current.take()?;
         self.earlier = self.earlier.plus(conn.counts());
         Some(conn)
@@ -93,7 +92,7 @@ impl State {
 }
 
 /// The entry of a transport. Dropping this value removes the entry, and may sleep.
-pub(crate) struct Enrolled {
+pub(crate) struct Registered {
     registry: Arc<Registry>,
     entry: Arc<Entry>,
 }
@@ -119,19 +118,33 @@ impl Registry {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn enrol(self: &Arc<Self>, role: Role, net: u64, peer: Peer) -> Result<Enrolled> {
+    pub(crate) fn register(
+        self: &Arc<Self>,
+        role: Role,
+        net: u64,
+        peer: Peer,
+    ) -> Result<Registered> {
         let id = self.last.fetch_add(1, Relaxed) + 1;
         let entry = Entry::new(id, role, net, peer)?;
         self.add(entry.clone())?;
-        Ok(Enrolled {
+        Ok(Registered {
             registry: self.clone(),
             entry,
         })
     }
 
+    /// Adds an entry. Memory is allocated without the lock.
     fn add(&self, entry: Arc<Entry>) -> Result {
+        let mut larger = KVec::new();
         loop {
             let mut entries = self.entries.lock();
+            if entries.capacity() < larger.capacity() {
+                for entry in entries.drain_all() {
+                    // There is room.
+                    let _ = larger.push_within_capacity(entry);
+                }
+                core::mem::swap(&mut *entries, &mut larger);
+            }
             if entries.len() < entries.capacity() {
                 // There is room.
                 let _ = entries.push_within_capacity(entry);
@@ -139,27 +152,11 @@ impl Registry {
             }
             let room = entries.len() + MORE_ROOM;
             drop(entries);
-            self.grow(room)?;
+            larger = KVec::with_capacity(room, GFP_KERNEL)?;
         }
     }
 
-    /// Makes room for `room` entries.
-    fn grow(&self, room: usize) -> Result {
-        let mut larger = KVec::with_capacity(room, GFP_KERNEL)?;
-        let mut entries = self.entries.lock();
-        if entries.len() < larger.capacity() {
-            for entry in entries.drain_all() {
-                // There is room.
-                let _ = larger.push_within_capacity(entry);
-            }
-            core::mem::swap(&mut *entries, &mut larger);
-        }
-        drop(entries);
-        drop(larger);
-        Ok(())
-    }
-
-    /// Returns the entry with the lowest number after `id`.
+    /// Returns the entry with the lowest number above `id`.
     fn after(&self, id: u64) -> Option<Arc<Entry>> {
         let entries = self.entries.lock();
         let later = entries.iter().filter(|entry| entry.id > id);
@@ -175,8 +172,8 @@ impl Registry {
     }
 }
 
-impl Listing for Registry {
-    fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl fmt::Display for Registry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut id = 0;
         while let Some(entry) = self.after(id) {
             entry.write(f)?;
@@ -238,7 +235,7 @@ impl Entry {
         f.write_fmt(fmt!("{line}"))
     }
 
-    /// Returns what is known of attempts that have failed since `failing`.
+    /// Returns the state of attempts that have failed since `failing`.
     fn pause(&self, failing: Option<Instant<Monotonic>>) -> Pause {
         let next = match self.planned.load(Relaxed) {
             NEVER => None,
@@ -251,9 +248,9 @@ impl Entry {
     }
 }
 
-impl Enrolled {
-    /// Notes that the transport has a connection to `peer`. Ends that of an earlier one. May sleep.
-    pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn Shown>) {
+impl Registered {
+    /// Records that the transport has a connection to `peer`. Ends an earlier one. May sleep.
+    pub(crate) fn up(&self, peer: Peer, conn: Arc<dyn DebugInfo>) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
         state.since = Instant::now();
@@ -268,14 +265,14 @@ impl Enrolled {
         drop(earlier);
     }
 
-    /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
+    /// Records that the next attempt to connect begins in `delay` milliseconds. Any context.
     pub(crate) fn planned(&self, delay: u32) {
         let time = millis(self.entry.made).saturating_add(u64::from(delay));
         self.entry.planned.store(time, Relaxed);
     }
 
-    /// Notes that an attempt to connect to `peer` has failed, with an errno. Another one is planned
-    /// after this, if any. May sleep.
+    /// Records that an attempt to connect to `peer` failed, with an errno. A later call of
+    /// [`Self::planned`] plans the next attempt. May sleep.
     pub(crate) fn failed(&self, peer: Peer, error: i32) {
         let mut state = self.entry.state.lock();
         state.peer = peer;
@@ -285,7 +282,7 @@ impl Enrolled {
         self.entry.planned.store(NEVER, Relaxed);
     }
 
-    /// Notes that the transport is losing its connection. No reader uses the connection when this
+    /// Records that the transport is losing its connection. No reader uses the connection when this
     /// returns. May sleep.
     pub(crate) fn down(&self, loss: Loss) {
         let mut state = self.entry.state.lock();
@@ -299,7 +296,7 @@ impl Enrolled {
     }
 }
 
-impl Drop for Enrolled {
+impl Drop for Registered {
     fn drop(&mut self) {
         self.registry.remove(self.entry.id);
         // A reader may still have the entry.
@@ -323,24 +320,15 @@ mod tests {
     use super::*;
     use crate::observe::connections::{Calls, Credits, Regions};
     use crate::proto::inline::Thresholds;
-    use crate::text::Text;
+    use crate::text::StackString;
 
-    /// The contents of the file of a registry.
-    struct File<'a>(&'a Registry);
-
-    impl fmt::Display for File<'_> {
-        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            self.0.write(f)
-        }
-    }
-
-    /// A connection with so many silent looks.
+    /// A connection with this number of silent checks.
     struct Silent(u32);
 
-    impl Shown for Silent {
+    impl DebugInfo for Silent {
         fn show(&self) -> Up {
             Up {
-                device: Text::new(&"rxe0"),
+                device: StackString::new(&"rxe0"),
                 port: 1,
                 thresholds: Thresholds::DEFAULT,
                 generation: 0,
@@ -367,7 +355,7 @@ mod tests {
     }
 
     fn contains(registry: &Registry, text: &str) -> bool {
-        let shown = Text::<2048>::new(&fmt!("{}", File(registry)));
+        let shown = StackString::<2048>::new(&fmt!("{}", registry));
         shown
             .as_bytes()
             .windows(text.len())
@@ -378,8 +366,8 @@ mod tests {
     fn entry_exists_as_long_as_its_transport() -> Result {
         let registry = Registry::new()?;
         assert!(!contains(&registry, "id="));
-        let first = registry.enrol(Role::Client, 1, peer())?;
-        let second = registry.enrol(Role::Server, 1, peer())?;
+        let first = registry.register(Role::Client, 1, peer())?;
+        let second = registry.register(Role::Server, 1, peer())?;
         assert!(contains(
             &registry,
             "id=1 role=client net=1 peer=192.0.2.1:20049 state=down "
@@ -394,9 +382,9 @@ mod tests {
     #[test]
     fn many_entries_are_shown_in_the_order_of_their_numbers() -> Result {
         let registry = Registry::new()?;
-        let mut enrolled = KVec::new();
+        let mut registered = KVec::new();
         for _ in 0..2 * MORE_ROOM + 1 {
-            enrolled.push(registry.enrol(Role::Server, 1, peer())?, GFP_KERNEL)?;
+            registered.push(registry.register(Role::Server, 1, peer())?, GFP_KERNEL)?;
         }
         let (mut id, mut count) = (0, 0);
         while let Some(entry) = registry.after(id) {
@@ -404,7 +392,7 @@ mod tests {
             (id, count) = (entry.id, count + 1);
         }
         assert_eq!(count, 2 * MORE_ROOM + 1);
-        drop(enrolled);
+        drop(registered);
         assert!(registry.after(0).is_none());
         Ok(())
     }
@@ -412,11 +400,11 @@ mod tests {
     #[test]
     fn connection_is_shown_and_dropped_with_its_loss() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        let conn: Arc<dyn Shown> = Arc::new(Silent(5), GFP_KERNEL)?;
-        enrolled.up(peer(), conn.clone());
+        let registered = registry.register(Role::Client, 1, peer())?;
+        let conn: Arc<dyn DebugInfo> = Arc::new(Silent(5), GFP_KERNEL)?;
+        registered.up(peer(), conn.clone());
         assert!(contains(&registry, "state=up ") && contains(&registry, " silent=5\n"));
-        enrolled.down(Loss::Device);
+        registered.down(Loss::Device);
         assert!(contains(&registry, "state=down "));
         assert!(contains(
             &registry,
@@ -431,21 +419,21 @@ mod tests {
     #[test]
     fn failures_count_until_a_connection_is_made() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        enrolled.failed(peer(), -110);
-        enrolled.failed(peer(), -111);
+        let registered = registry.register(Role::Client, 1, peer())?;
+        registered.failed(peer(), -110);
+        registered.failed(peer(), -111);
         assert!(contains(
             &registry,
             " failures=2 error=-111 probes=0 breaches=0 failing_s="
         ));
-        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        registered.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
         assert!(contains(
             &registry,
             " failures=0 error=0 probes=0 breaches=1 device=rxe0 "
         ));
         // The transport closes itself once, and nothing is lost the second time.
-        enrolled.down(Loss::Peer);
-        enrolled.down(Loss::Closed);
+        registered.down(Loss::Peer);
+        registered.down(Loss::Closed);
         assert!(contains(&registry, " lost=peer "));
         Ok(())
     }
@@ -453,20 +441,20 @@ mod tests {
     #[test]
     fn next_attempt_is_shown_until_it_has_ended() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
+        let registered = registry.register(Role::Client, 1, peer())?;
         assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
-        enrolled.failed(peer(), -111);
-        enrolled.planned(3_600_000);
+        registered.failed(peer(), -111);
+        registered.planned(3_600_000);
         assert!(contains(&registry, " next_attempt_s=3600\n"));
         // It is due.
-        enrolled.planned(0);
+        registered.planned(0);
         assert!(contains(&registry, " next_attempt_s=0\n"));
-        enrolled.failed(peer(), -111);
+        registered.failed(peer(), -111);
         assert!(contains(&registry, " next_attempt_s=-1\n"));
-        enrolled.planned(3_600_000);
-        enrolled.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
+        registered.planned(3_600_000);
+        registered.up(peer(), Arc::new(Silent(0), GFP_KERNEL)?);
         assert!(!contains(&registry, "next_attempt_s="));
-        enrolled.down(Loss::Peer);
+        registered.down(Loss::Peer);
         assert!(contains(&registry, " failing_s=0 next_attempt_s=-1\n"));
         Ok(())
     }
@@ -474,14 +462,14 @@ mod tests {
     #[test]
     fn events_of_all_connections_are_added() -> Result {
         let registry = Registry::new()?;
-        let enrolled = registry.enrol(Role::Client, 1, peer())?;
-        enrolled.up(peer(), Arc::new(Silent(5), GFP_KERNEL)?);
-        enrolled.down(Loss::Forced);
-        enrolled.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
+        let registered = registry.register(Role::Client, 1, peer())?;
+        registered.up(peer(), Arc::new(Silent(5), GFP_KERNEL)?);
+        registered.down(Loss::Forced);
+        registered.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
         assert!(contains(&registry, " probes=7 breaches=2 device="));
         // A connection that takes the place of another.
-        enrolled.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
-        enrolled.down(Loss::Closed);
+        registered.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
+        registered.down(Loss::Closed);
         assert!(contains(&registry, " probes=8 breaches=3 failing_s="));
         Ok(())
     }

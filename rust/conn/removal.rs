@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What happens when a device goes away.
+//! The removal of a device.
 //!
 //! `ib_core` calls [`Removal::device_removed`] for each lease, and then waits until all leases of
 //! the device are dropped. A connection holds its lease through its protection domain, so the
@@ -10,12 +10,12 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::lifecycle::Lifecycle;
-use super::owner::Owner;
+use super::role::XprtRef;
 use crate::proto::conn::Event;
 use crate::rdma::device::{Device, Lease, Name, Registration, Removal};
 
 /// Closes a connection whose device is going away.
-struct CloseOnRemoval<O: Owner> {
+struct CloseOnRemoval<O: XprtRef> {
     owner: O,
     device: Name,
     /// An attempt to connect waits here, and the removal has to wait for its end.
@@ -27,9 +27,9 @@ struct CloseOnRemoval<O: Owner> {
 /// # Errors
 ///
 /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
-pub(crate) fn lease<O: Owner>(
+pub(crate) fn lease<O: XprtRef>(
     devices: &Registration,
-    device: &Device<'_>,
+    device: &Device,
     owner: O,
     lifecycle: &Arc<Lifecycle<O>>,
 ) -> Result<Lease> {
@@ -41,7 +41,7 @@ pub(crate) fn lease<O: Owner>(
     devices.lease(device, Arc::new(closer, GFP_KERNEL)?)
 }
 
-impl<O: Owner> Removal for CloseOnRemoval<O> {
+impl<O: XprtRef> Removal for CloseOnRemoval<O> {
     fn device_removed(&self) {
         self.owner.trace_removal(&self.device);
         // The connection manager learns of the removal after `ib_core`'s other clients. That is too

@@ -1,17 +1,50 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a connection asks of its role.
+//! The interface of a connection to its role, and to its transport.
 
-use super::live::Now;
-use super::owner::Owner;
-use super::shared::Shared;
+use kernel::fmt;
+use kernel::prelude::*;
+
+use super::state::ConnState;
+use super::terms::TermsSnapshot;
 use super::traced;
-use crate::observe::trace;
+use crate::mem::SockAddr;
+use crate::observe::trace::{self, Peer};
 use crate::proto::session::Output;
 use crate::rdma::cq::Workers;
 use crate::rdma::qp::{Qp, Tag, WcError};
 use crate::rdma::recv::Received;
 use crate::wire::Direction;
+
+/// A reference to the transport that a connection belongs to.
+///
+/// A value of this type keeps the transport in existence. All methods are for process context and
+/// do not sleep.
+pub(crate) trait XprtRef: Send + Sync + 'static {
+    /// Returns the peer's address and port as trace events show them.
+    fn peer(&self) -> Peer;
+
+    /// Returns the peer's address.
+    fn address(&self) -> SockAddr;
+
+    /// Returns whether the transport no longer needs the connection that is being made.
+    fn is_abandoned(&self) -> bool;
+
+    /// Has the connection closed by a worker. Further calls change nothing.
+    fn force_close(&self);
+
+    /// Aborts the connection, because its device is being removed, where that needs more than to
+    /// have it closed.
+    fn device_removed(&self) {}
+
+    /// Traces that the device of the connection is being removed.
+    fn trace_removal(&self, device: &dyn fmt::Display) {
+        trace::device_removal(device, self.address().bytes());
+    }
+
+    /// Sets the number of our calls that may be in flight.
+    fn set_credits(&self, credits: u32);
+}
 
 /// The part of a connection that depends on the role: requester or responder.
 ///
@@ -19,19 +52,19 @@ use crate::wire::Direction;
 /// connection. They do not sleep.
 pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// The transport that the connection belongs to.
-    type Owner: Owner;
+    type Owner: XprtRef;
 
     /// The tag of the session's messages.
     const CONTROL: Tag;
 
-    /// Who handles the completions.
+    /// The workqueue that handles the completions.
     const WORKERS: Workers;
 
     /// Whether this role answers connection requests. The peer's first message then means that the
     /// peer regards the connection as established.
     const ANSWERS: bool = false;
 
-    /// Handles that the first message has arrived, before the message itself. It is called only if
+    /// Handles the arrival of the first message, before the message itself. Called only if
     /// [`Self::ANSWERS`] is set. The role passes
     /// [`Event::Message`](crate::proto::conn::Event::Message) to the connection's
     /// [`Lifecycle`](super::lifecycle::Lifecycle).
@@ -40,9 +73,14 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// Whether this role keeps messages longer than [`Self::received`] runs.
     const HOLDS: bool = false;
 
-    /// Handles a message that has arrived when the terms were `now`. Its buffer goes back to the
-    /// device when it is dropped.
-    fn received(conn: &ConnOf<Self>, qp: &QpOf<Self>, msg: Incoming<'_, Self>, now: Now);
+    /// Handles a message that arrives under these terms. Its buffer returns to the device when it
+    /// is dropped.
+    fn received(
+        conn: &ConnOf<Self>,
+        qp: &QpOf<Self>,
+        msg: Incoming<'_, Self>,
+        terms: TermsSnapshot,
+    );
 
     /// Handles the end of a signalled work request, or the failure of any work request.
     fn completed(conn: &ConnOf<Self>, qp: &QpOf<Self>, tag: Tag, outcome: Result<(), WcError>);
@@ -73,10 +111,13 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
 }
 
 /// The state of a connection of role `R`.
-pub(crate) type ConnOf<R> = Shared<R, <R as Role>::Owner>;
+pub(crate) type ConnOf<R> = ConnState<R, <R as Role>::Owner>;
 
 /// The queue pair of a connection of role `R`.
 pub(crate) type QpOf<R> = Qp<ConnOf<R>>;
 
-/// A message that has arrived over a connection of role `R`.
+/// A queue pair of role `R` that the holder owns: dropping the value drains the queue pair.
+pub(crate) type OwnedQpOf<R> = Pin<KBox<QpOf<R>>>;
+
+/// A received message of a connection of role `R`.
 pub(crate) type Incoming<'a, R> = Received<'a, ConnOf<R>>;

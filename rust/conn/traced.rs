@@ -4,16 +4,16 @@
 //!
 //! A function that returns a [`Lazy`] value looks nothing up unless the event is enabled.
 
-use super::owner::Owner;
+use super::role::XprtRef;
 use crate::observe::trace::server::SendQueue;
-use crate::observe::trace::{Access, Cid, Lazy, Peer, Region, WcStatus};
-use crate::rdma::mr::{Direction, Mr};
+use crate::observe::trace::{Cid, Lazy, Peer, Region, WcStatus};
+use crate::rdma::mr::Mr;
 use crate::rdma::qp::{Completions, Qp, WcError};
 use crate::wire::Segment;
 
 /// Returns the peer of a transport.
 #[inline(always)]
-pub(crate) fn peer<O: Owner>(owner: &O) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_, O>> {
+pub(crate) fn peer<O: XprtRef>(owner: &O) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_, O>> {
     Lazy(|| owner.peer())
 }
 
@@ -48,15 +48,11 @@ pub(crate) fn region(region: &Mr) -> Lazy<impl FnOnce() -> Region + Copy + use<'
         mr_id: region.id(),
         nents: region.nents(),
         segment: segment(region),
-        access: match region.direction() {
-            Direction::ToPeer => Access::PeerReads,
-            Direction::FromPeer => Access::PeerWrites,
-        },
+        direction: region.direction(),
     })
 }
 
 /// Returns the memory region as a segment for the peer.
-#[inline]
 pub(crate) fn segment(region: &Mr) -> Segment {
     Segment {
         handle: region.rkey(),

@@ -4,7 +4,6 @@
  */
 #include <linux/dma-mapping.h>
 #include <linux/iommu-dma.h>
-#include <linux/sched/mm.h>
 #include <rpcrdma/glue_ib.h>
 
 int rr_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
@@ -110,14 +109,4 @@ void rr_ib_renew_key(struct ib_mr *mr)
 int rr_ibdev_to_node(struct ib_device *dev)
 {
 	return ibdev_to_node(dev);
-}
-
-unsigned int rr_memalloc_noio_save(void)
-{
-	return memalloc_noio_save();
-}
-
-void rr_memalloc_noio_restore(unsigned int flags)
-{
-	memalloc_noio_restore(flags);
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Inline functions and macros of the page map and of page references that Rust cannot
- * call, and a member of a structure that it cannot see. Each wrapper is named after what
- * it calls or reads.
+ * Inline functions and macros of the page map, of page references and of allocation
+ * scopes that Rust cannot call, and a member of a structure that it cannot see. Each
+ * wrapper is named after what it calls or reads.
  */
 #include <linux/mm.h>
+#include <linux/sched/mm.h>
 #include <rpcrdma/glue_mem.h>
 
 struct page *rr_virt_to_page(const void *addr)
@@ -40,4 +41,14 @@ struct net *rr_get_net(struct net *net)
 void rr_put_net(struct net *net)
 {
 	put_net(net);
+}
+
+unsigned int rr_memalloc_flags_save(unsigned int flags)
+{
+	return memalloc_flags_save(flags);
+}
+
+void rr_memalloc_flags_restore(unsigned int flags)
+{
+	memalloc_flags_restore(flags);
 }

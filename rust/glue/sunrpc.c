@@ -5,7 +5,6 @@
  */
 #include <linux/mm.h>
 #include <linux/rcupdate.h>
-#include <linux/sched/mm.h>
 #include <rpcrdma/glue_sunrpc.h>
 
 /* Without a reference, xprt_destroy() has begun or waits for XPRT_LOCKED. */
@@ -23,26 +22,6 @@ void rr_xprt_clear_connecting(struct rpc_xprt *xprt)
 void rr_synchronize_rcu_tasks(void)
 {
 	synchronize_rcu_tasks();
-}
-
-unsigned int rr_nofs_save(void)
-{
-	return memalloc_nofs_save();
-}
-
-void rr_nofs_restore(unsigned int flags)
-{
-	memalloc_nofs_restore(flags);
-}
-
-unsigned int rr_noreclaim_save(void)
-{
-	return memalloc_noreclaim_save();
-}
-
-void rr_noreclaim_restore(unsigned int flags)
-{
-	memalloc_noreclaim_restore(flags);
 }
 
 /*

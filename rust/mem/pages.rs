@@ -24,8 +24,8 @@ use crate::raw;
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
 
-/// A reference to a page of a reply. Others may have references to it, so that its contents are not
-/// accessible here. Dropping it puts the reference; any context.
+/// A reference to a page of a reply. The page cache may have references to it as well, so that its
+/// contents are not accessible here. Dropping it puts the reference; any context.
 ///
 /// # Invariants
 ///
@@ -45,7 +45,7 @@ impl PageRef {
     ///
     /// The caller owns a reference to the page, which the value takes over.
     pub(crate) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
-        // INVARIANT: By the safety requirements.
+        // INVARIANT: The caller passes on the reference that it owns.
         Self(page)
     }
 
@@ -54,7 +54,7 @@ impl PageRef {
         ManuallyDrop::new(self).0
     }
 
-    /// Returns whether others have references to the page: it belongs to the page cache.
+    /// Returns whether something else has references to the page: it belongs to the page cache.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: By the type invariant the value owns a reference.
@@ -93,21 +93,19 @@ impl Drop for PageRef {
     }
 }
 
-/// Returns whether others may have references to a page. A page within a larger folio has no count
-/// of its own, and counts as shared: it belongs to the page cache.
+/// Returns whether something else may have references to a page. A page within a larger folio has
+/// no count of its own, and counts as shared: it belongs to the page cache.
 ///
 /// # Safety
 ///
 /// The caller has a reference to the page.
-#[inline]
 pub(crate) unsafe fn is_shared(page: NonNull<k::page>) -> bool {
-    // SAFETY: By the safety requirements the page is not freed. Its count is an atomic, which is
-    // read once.
+    // SAFETY: The caller has a reference, so the page is not freed. Its count is an atomic, which
+    // is read once.
     unsafe { (&raw const (*page.as_ptr())._refcount.counter).read_volatile() != 1 }
 }
 
 /// Forgets all values but the first `len`, without dropping them.
-#[inline]
 fn forget_behind<T, A: Allocator>(values: &mut Vec<T, A>, len: usize) {
     let len = len.min(values.len());
     // SAFETY: The vector is read once and overwritten, so that it is not freed. The parts are its
@@ -174,10 +172,12 @@ impl Page {
     ///
     /// # Safety
     ///
-    /// As for [`PageRef::from_raw`], and the caller upholds the type invariants.
+    /// The caller owns a reference to the page, which the value takes over. The page is lowmem, and
+    /// no other code accesses its contents.
     pub(crate) unsafe fn from_raw(page: NonNull<k::page>) -> Self {
-        // SAFETY: By the safety requirements.
-        // INVARIANT: By the safety requirements.
+        // SAFETY: The caller passes on the reference that it owns.
+        // INVARIANT: The caller promises that the page is lowmem, and that no other code accesses
+        // its contents.
         Self(unsafe { PageRef::from_raw(page) })
     }
 

@@ -5,6 +5,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 
 use super::{Piece, PAGE};
 
@@ -42,26 +43,22 @@ impl<'a> Payload<'a> {
     /// - `slots` has as many entries as `offset + len` bytes have pages. An entry is null, or a
     ///   page of lowmem.
     /// - The pages stay allocated, and a peer may access the bytes, as [`Piece::new`] demands.
-    #[inline]
     pub(crate) unsafe fn new(slots: &'a [*mut k::page], offset: u32, len: u32) -> Self {
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises the bounds, the entries and the pages.
         Self { slots, offset, len }
     }
 
     /// Returns whether there are no bytes left.
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the number of bytes that are left.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.len
     }
 
-    /// Returns the number of pages in which the bytes are.
-    #[inline]
+    /// Returns the number of pages that the bytes occupy.
     pub(crate) fn pages(&self) -> usize {
         self.slots.len()
     }
@@ -86,7 +83,6 @@ impl<'a> Payload<'a> {
     }
 
     /// Removes all bytes and returns them, if they are in one page.
-    #[inline]
     pub(crate) fn take_single_page(&mut self) -> Option<Piece> {
         let &[page] = self.slots else {
             return None;
@@ -102,10 +98,8 @@ impl<'a> Payload<'a> {
 
     /// Removes the part that is in the first `most` pages, or all if there are fewer, and returns
     /// it.
-    #[inline]
     pub(crate) fn split_front(&mut self, most: u32) -> Self {
-        // CAST: `usize` has at least 32 bits.
-        let Some((slots, rest)) = self.slots.split_at_checked(most as usize) else {
+        let Some((slots, rest)) = self.slots.split_at_checked(u32_as_usize(most)) else {
             return core::mem::replace(self, Self::EMPTY);
         };
         let (offset, len) = (
@@ -120,7 +114,6 @@ impl<'a> Payload<'a> {
 
     /// Returns the runs of adjacent pages, from the first to the last page or to the first that is
     /// missing. A run that is longer than `most` pages, at least one, is cut.
-    #[inline]
     pub(crate) fn runs(&self, most: u32) -> Runs<'a> {
         Runs {
             slots: self.slots,
@@ -129,13 +122,11 @@ impl<'a> Payload<'a> {
     }
 
     /// Returns the offset of the first byte in its page.
-    #[inline]
     pub(crate) fn offset(&self) -> u32 {
         self.offset
     }
 
     /// Returns the number of bytes behind the last one in its page.
-    #[inline]
     pub(crate) fn behind(&self) -> u32 {
         self.offset.wrapping_add(self.len).wrapping_neg() % PAGE
     }
@@ -152,7 +143,6 @@ pub(crate) struct Run {
 
 impl Run {
     /// Returns the number of bytes in the pages.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.pages.wrapping_mul(PAGE)
     }
@@ -166,8 +156,7 @@ pub(crate) struct Runs<'a> {
 }
 
 impl Runs<'_> {
-    /// Returns whether the iterator has come to the last page.
-    #[inline]
+    /// Returns whether the iterator has returned the last page.
     pub(crate) fn is_done(&self) -> bool {
         self.slots.is_empty()
     }
@@ -197,8 +186,7 @@ impl Iterator for Runs<'_> {
         let mut pages = 1;
         if ONE_MEMORY_MAP && rest.first() == Some(&first.as_ptr().wrapping_add(1)) {
             let followers = self.followers(first.as_ptr());
-            // CAST: `usize` has at least 32 bits.
-            self.slots = rest.get(followers as usize..).unwrap_or_default();
+            self.slots = rest.get(u32_as_usize(followers)..).unwrap_or_default();
             pages += followers;
         }
         Some(Run { first, pages })

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A cache of free pages, which is bounded.
+//! A bounded cache of free pages.
 
 use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::prelude::*;
@@ -9,12 +9,12 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use super::pages::move_last;
 use super::Page;
 
-/// A cache of free pages. A user takes a page out and puts another in; only what the cache lacks is
-/// allocated, and only what exceeds its bound is freed.
+/// A cache of free pages. Pages that the cache lacks are allocated, and pages that exceed its bound
+/// are freed.
 ///
 /// # Context
 ///
-/// Process context. Methods that allocate may sleep, the others do not.
+/// Process context. Methods that allocate may sleep, the other methods do not.
 #[pin_data]
 pub(crate) struct PagePool {
     /// The free pages. The capacity is the bound, so that adding one never allocates.
@@ -23,7 +23,7 @@ pub(crate) struct PagePool {
 }
 
 impl PagePool {
-    /// Makes an empty cache of at most `max_free` pages. May sleep.
+    /// Creates an empty cache of at most `max_free` pages. May sleep.
     ///
     /// # Errors
     ///
@@ -68,15 +68,8 @@ impl PagePool {
         Ok(())
     }
 
-    /// Puts all pages of a vector back, whose capacity stays. Those that exceed the bound are
-    /// freed.
-    pub(crate) fn put_all<A: Allocator>(&self, pages: &mut Vec<Page, A>) {
-        self.put_behind(0, pages);
-    }
-
     /// Puts all pages but the first `kept` of a vector back, whose capacity stays. Those that
     /// exceed the bound are freed.
-    #[inline]
     pub(crate) fn put_behind<A: Allocator>(&self, kept: usize, pages: &mut Vec<Page, A>) {
         if let Some(more @ 1..) = pages.len().checked_sub(kept) {
             self.put_last(more, pages);
@@ -93,7 +86,7 @@ impl PagePool {
     }
 
     /// Returns the number of free pages.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
+    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     pub(crate) fn free(&self) -> usize {
         self.free.lock().len()
     }
@@ -117,7 +110,7 @@ mod tests {
         fn put(&self, page: Page) -> Result {
             let mut pages: KVec<Page> = KVec::new();
             pages.push(page, GFP_KERNEL)?;
-            self.put_all(&mut pages);
+            self.put_behind(0, &mut pages);
             Ok(())
         }
     }
@@ -142,7 +135,7 @@ mod tests {
         let mut pages: KVVec<Page> = KVVec::new();
         pool.get_many(5, &mut pages, GFP_KERNEL)?;
         assert_eq!((pages.len(), pool.free()), (5, 0));
-        pool.put_all(&mut pages);
+        pool.put_behind(0, &mut pages);
         assert_eq!((pages.len(), pool.free()), (0, 3));
         pool.put(Page::new()?)?;
         assert_eq!(pool.free(), 3);
@@ -157,7 +150,7 @@ mod tests {
         for page in pages.iter_mut() {
             page.bytes().fill(0x77);
         }
-        pool.put_all(&mut pages);
+        pool.put_behind(0, &mut pages);
         pool.get_many(3, &mut pages, GFP_KERNEL)?;
         let old = pages
             .iter_mut()

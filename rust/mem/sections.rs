@@ -2,6 +2,8 @@
 
 //! A payload in pages, with the bytes before and behind it.
 
+use kernel::num::casts::u32_as_usize;
+
 use super::{Payload, Piece, PAGE};
 
 /// Bytes in three sections, any of which may be empty: a piece, pages, and another piece. They are
@@ -14,7 +16,6 @@ pub(crate) struct Sections<'a> {
 
 impl<'a> Sections<'a> {
     /// Describes these sections.
-    #[inline]
     pub(crate) fn new(before: Option<Piece>, pages: Payload<'a>, behind: Option<Piece>) -> Self {
         Self {
             before,
@@ -24,34 +25,28 @@ impl<'a> Sections<'a> {
     }
 
     /// Returns whether there are no bytes left.
-    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.before.is_none() && self.pages.is_empty() && self.behind.is_none()
     }
 
-    /// Returns the most pages in which the bytes are.
-    #[inline]
+    /// Returns the largest number of pages that the bytes may occupy.
     pub(crate) fn pages(&self) -> usize {
         let ends = pages_of(&self.before).saturating_add(pages_of(&self.behind));
-        // CAST: `usize` has at least 32 bits.
-        self.pages.pages().saturating_add(ends as usize)
+        self.pages.pages().saturating_add(u32_as_usize(ends))
     }
 
     /// Returns the length in bytes of the longer piece.
-    #[inline]
     pub(crate) fn longest_piece(&self) -> u32 {
         len_of(&self.before).max(len_of(&self.behind))
     }
 
     /// Returns whether only one section has bytes.
-    #[inline]
     pub(crate) fn is_single(&self) -> bool {
         let ends = u8::from(self.before.is_some()) + u8::from(self.behind.is_some());
         ends + u8::from(!self.pages.is_empty()) == 1
     }
 
     /// Removes all bytes, and returns the sections.
-    #[inline]
     pub(crate) fn take(&mut self) -> (Option<Piece>, Payload<'a>, Option<Piece>) {
         let pages = core::mem::replace(&mut self.pages, Payload::EMPTY);
         (self.before.take(), pages, self.behind.take())
@@ -81,13 +76,11 @@ impl<'a> Sections<'a> {
 }
 
 /// Returns the length in bytes of a piece.
-#[inline]
 fn len_of(piece: &Option<Piece>) -> u32 {
     piece.as_ref().map_or(0, Piece::len)
 }
 
 /// Returns the number of pages of a piece.
-#[inline]
 fn pages_of(piece: &Option<Piece>) -> u32 {
     piece
         .as_ref()

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the file `connections` says about a connection: one line, of fields `key=value`.
+//! The line of a connection in the file `connections`, made of fields `key=value`.
 //!
 //! Documentation/connections.rst describes the fields. Programs parse them: a field keeps its name,
 //! its unit and its meaning, and new fields are added before the end of the line.
@@ -10,45 +10,44 @@ use kernel::prelude::*;
 
 use super::trace::Peer;
 use crate::proto::inline::Thresholds;
-use crate::text::Text;
-use crate::wire::Version;
+use crate::text::StackString;
 
 /// The name of a device.
-pub(crate) type DeviceName = Text<64>;
+pub(crate) type DeviceName = StackString<64>;
 
-/// The side of a connection that this host is.
+/// The role of this host in a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     Client,
     Server,
 }
 
-/// Why a transport has lost its latest connection.
+/// The reason why a transport lost its latest connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// It has lost none.
+    /// No connection was lost.
     None,
-    /// The device or its address has gone.
+    /// The device or its address was removed.
     Device,
-    /// The peer has disconnected.
+    /// The peer disconnected.
     Peer,
-    /// A work request has failed.
+    /// A work request failed.
     Failed,
-    /// This side has closed it because of what the peer did, or did not do.
+    /// This side closed the connection because of a breach by the peer or its silence.
     Forced,
-    /// SUNRPC has closed it: it was idle, or is no longer needed.
+    /// SUNRPC closed the connection: it was idle, or is no longer needed.
     Closed,
 }
 
-/// What has happened to a transport.
+/// The history of a transport.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct History {
     /// Connections made.
     pub(crate) connects: u32,
     pub(crate) lost: Loss,
-    /// Attempts to connect that have failed since the last one that succeeded.
+    /// Attempts to connect that failed since the last success.
     pub(crate) failures: u32,
-    /// The error of the latest of them, negative; zero if there is none.
+    /// The error of the latest failed attempt, negative; zero if there is none.
     pub(crate) error: i32,
 }
 
@@ -71,17 +70,17 @@ impl Counts {
     }
 }
 
-/// Credits and calls under way.
+/// Credits and calls in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credits {
-    /// The most that the requester asks for, or that the responder may grant.
+    /// Maximum number that the requester asks for, or that the responder may grant.
     pub(crate) limit: u32,
     pub(crate) granted: u32,
-    /// Calls without an answer.
+    /// Calls without a reply.
     pub(crate) used: u32,
 }
 
-/// The calls under way, by form. A call may have more than one kind of chunk.
+/// Calls in progress, by form. A call may have more than one kind of chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Calls {
     /// Calls without chunks.
@@ -89,7 +88,7 @@ pub(crate) struct Calls {
     pub(crate) read: u32,
     pub(crate) write: u32,
     pub(crate) reply: u32,
-    /// Calls that have been answered or given up, and whose memory is being fenced.
+    /// Calls that were answered or aborted, and whose memory is being fenced.
     pub(crate) fencing: u32,
 }
 
@@ -98,7 +97,7 @@ pub(crate) struct Calls {
 pub(crate) struct Regions {
     pub(crate) total: u32,
     pub(crate) idle: u32,
-    /// Regions that are not used again.
+    /// Regions that cannot be used again.
     pub(crate) unusable: u32,
 }
 
@@ -114,24 +113,24 @@ pub(crate) struct Up {
     pub(crate) device: DeviceName,
     pub(crate) port: u32,
     pub(crate) thresholds: Thresholds,
-    /// The number of the terms: each change has another one.
+    /// Number of the terms, which each change increments.
     pub(crate) generation: u32,
     pub(crate) backward: bool,
     pub(crate) credits: Credits,
     pub(crate) calls: Calls,
     pub(crate) regions: Regions,
-    /// Receives that are posted, and all.
+    /// Posted Receives, and all Receives.
     pub(crate) receives: (u32, u32),
-    /// Entries of the send queue that are free, and all.
+    /// Free entries of the send queue, and all entries.
     pub(crate) send_queue: (u32, u32),
-    /// Looks in a row that found the peer silent.
+    /// Consecutive checks that found the peer silent.
     pub(crate) silent: u32,
 }
 
 /// A client's transport that has no connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Pause {
-    /// Seconds for which attempts to connect have failed; zero if none has failed.
+    /// Seconds for which attempts to connect have failed; zero if no attempt has failed.
     pub(crate) failing: u64,
     /// Seconds until the next attempt, zero if it is due; `None` if none is planned.
     pub(crate) next: Option<u64>,
@@ -155,14 +154,14 @@ pub(crate) struct Line<'a> {
     /// The number of the network namespace.
     pub(crate) net: u64,
     pub(crate) peer: &'a Peer,
-    /// Seconds since the entry was made.
+    /// Seconds since the entry was created.
     pub(crate) age: u64,
     /// Seconds since the connection was made or lost.
     pub(crate) since: u64,
     pub(crate) history: History,
-    /// Of all connections of the transport.
+    /// Rare events of all connections of the transport.
     pub(crate) counts: Counts,
-    /// Of a client's transport. It is shown if there is no connection.
+    /// State of reconnecting of a client's transport, shown if there is no connection.
     pub(crate) pause: Option<Pause>,
     pub(crate) up: Option<&'a Up>,
 }
@@ -177,7 +176,7 @@ impl Role {
 }
 
 impl Loss {
-    /// Returns whether the connection has ended without the will of this side.
+    /// Returns whether the connection ended against the will of this side.
     pub(crate) const fn is_unwanted(self) -> bool {
         matches!(self, Self::Peer | Self::Failed)
     }
@@ -197,20 +196,15 @@ impl Loss {
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (role, state) = (self.role.name(), state(self.up));
-        let (id, net, peer) = (self.id, self.net, self.peer);
-        let History {
-            connects,
-            lost,
-            failures,
-            error,
-        } = self.history;
+        let (id, net, peer, history) = (self.id, self.net, self.peer, &self.history);
         f.write_fmt(fmt!(
             "id={id} role={role} net={net} peer={peer} state={state}"
         ))?;
         f.write_fmt(fmt!(" age_s={} state_s={}", self.age, self.since))?;
-        let lost = lost.name();
-        f.write_fmt(fmt!(" connects={connects} lost={lost}"))?;
-        f.write_fmt(fmt!(" failures={failures} error={error}"))?;
+        let lost = history.lost.name();
+        f.write_fmt(fmt!(" connects={} lost={lost}", history.connects))?;
+        f.write_fmt(fmt!(" failures={}", history.failures))?;
+        f.write_fmt(fmt!(" error={}", history.error))?;
         let Counts { probes, breaches } = self.counts;
         f.write_fmt(fmt!(" probes={probes} breaches={breaches}"))?;
         match (self.up, self.pause) {
@@ -244,10 +238,7 @@ impl Up {
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let sizes = &self.thresholds;
-        let version = match sizes.version {
-            Version::One => 1,
-            Version::Two => 2,
-        };
+        let version = sizes.version.number();
         f.write_fmt(fmt!(" version={version} terms={}", self.generation))?;
         f.write_fmt(fmt!(" call_bytes={}", sizes.client_to_server))?;
         f.write_fmt(fmt!(" reply_bytes={}", sizes.server_to_client))?;
@@ -268,10 +259,11 @@ const fn state(up: Option<&Up>) -> &'static str {
 #[kernel::prelude::kunit_tests(rpcrdma_observe_connections)]
 mod tests {
     use super::*;
+    use crate::wire::Version;
 
     fn up() -> Up {
         Up {
-            device: Text::new(&"rxe0"),
+            device: StackString::new(&"rxe0"),
             port: 1,
             thresholds: Thresholds {
                 client_to_server: 4096,
@@ -304,7 +296,7 @@ mod tests {
         }
     }
 
-    /// Returns whether the line with `up`, or `pause`, is `expected`, behind what all lines have.
+    /// Returns whether the line with `up`, or `pause`, is `expected` behind the common fields.
     fn line_is(up: Option<&Up>, pause: Option<Pause>, history: History, expected: &str) -> bool {
         let peer = Peer::new(&"192.0.2.1", 20049);
         let line = Line {
@@ -322,7 +314,7 @@ mod tests {
             pause,
             up,
         };
-        let text = Text::<1024>::new(&fmt!("{}", line));
+        let text = StackString::<1024>::new(&fmt!("{}", line));
         let common = "id=9 role=client net=1 peer=192.0.2.1:20049 ";
         text.as_bytes().strip_prefix(common.as_bytes()) == Some(expected.as_bytes())
     }

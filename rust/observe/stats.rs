@@ -3,18 +3,18 @@
 //! Counters of one transport, and its line in `/proc/self/mountstats`.
 //!
 //! Scripts parse that line by position: 27 values follow `xprt: rdma`. Each value has the position
-//! of the C implementation; [`write_xprt_line`] has the table. Where the two implementations
+//! of the C implementation; [`XprtLine`] has the table. Where the two implementations
 //! differ, the documentation of the counter describes this one.
 
-use core::fmt::{self, Write};
-
+use kernel::fmt;
+use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 mod breach;
-mod requester;
+pub(crate) mod requester;
 
-pub(crate) use breach::{breach, Breach, BreachCounts};
-pub(crate) use requester::{requester_breach, RequesterBreach, RequesterBreachCounts};
+pub(crate) use breach::{breach, Breach, BREACHES};
+pub(crate) use requester::{requester_breach, RequesterBreach, REQUESTER_BREACHES};
 
 /// A counter.
 ///
@@ -26,13 +26,45 @@ impl Counter {
         Self(Atomic::new(0))
     }
 
-    #[inline]
     fn add(&self, n: u64) {
         self.0.add(n, Relaxed);
     }
 
     fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+/// Counters of the kinds of a breach, for the whole module.
+///
+/// Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
+/// trace event that belongs to it shows the peer.
+pub(crate) struct BreachCounters<const N: usize> {
+    names: [&'static str; N],
+    counters: [Counter; N],
+}
+
+impl<const N: usize> BreachCounters<N> {
+    const fn new(names: [&'static str; N]) -> Self {
+        Self {
+            names,
+            counters: [const { Counter::new() }; N],
+        }
+    }
+
+    /// Counts a breach of the kind with this index.
+    fn count(&self, kind: usize) {
+        if let Some(counter) = self.counters.get(kind) {
+            counter.add(1);
+        }
+    }
+}
+
+/// One line `name count` for each kind of breach.
+impl<const N: usize> fmt::Display for BreachCounters<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut lines = self.names.iter().zip(&self.counters);
+        lines.try_for_each(|(name, counter)| f.write_fmt(fmt!("{name} {}\n", counter.get())))
     }
 }
 
@@ -63,7 +95,6 @@ impl Stats {
     }
 
     /// Counts `bytes` of a reply that were copied into the receiver's pages.
-    #[inline]
     pub(crate) fn fixup(&self, bytes: usize) {
         if bytes != 0 {
             self.fixup.add(bytes as u64);
@@ -72,31 +103,26 @@ impl Stats {
 
     /// Counts a buffer of `bytes` that was allocated because a request did not fit into its
     /// persistent one.
-    #[inline]
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
     }
 
     /// Counts a call that could not be prepared, or has to be prepared again.
-    #[inline]
     pub(crate) fn failed_marshal(&self) {
         self.failed_marshal.add(1);
     }
 
     /// Counts a reply that was refused, or that reports that the call was refused.
-    #[inline]
     pub(crate) fn bad_reply(&self) {
         self.bad_reply.add(1);
     }
 
     /// Counts `count` memory regions that were allocated.
-    #[inline]
     pub(crate) fn mrs_allocated(&self, count: u32) {
         self.mrs_allocated.add(count.into());
     }
 
     /// Counts a call that has to wait because the send queue has no room.
-    #[inline]
     pub(crate) fn send_queue_full(&self) {
         self.send_queue_full.add(1);
     }
@@ -130,57 +156,49 @@ impl CallCounts {
     }
 
     /// Counts `segments` read segments that were put into a call's header.
-    #[inline]
     pub(crate) fn read_chunk(&mut self, segments: usize) {
         count(&mut self.read_chunks, segments as u64);
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's write list.
-    #[inline]
     pub(crate) fn write_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.write_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts `segments` segments for `bytes` that were put into a call's reply chunk.
-    #[inline]
     pub(crate) fn reply_chunk(&mut self, segments: usize, bytes: u32) {
         count(&mut self.reply_chunks, segments as u64);
         count(&mut self.request_bytes, bytes.into());
     }
 
     /// Counts a call that is sent as a position-zero read chunk (RDMA_NOMSG).
-    #[inline]
     pub(crate) fn nomsg_call(&mut self) {
         count(&mut self.nomsg, 1);
     }
 
     /// Counts `bytes` that a reply had in its write chunk or reply chunk.
-    #[inline]
     pub(crate) fn reply_bytes(&mut self, bytes: u32) {
         count(&mut self.reply_bytes, bytes.into());
     }
 
     /// Counts `bytes` of a call that were copied into the send buffer.
-    #[inline]
     pub(crate) fn pullup(&mut self, bytes: usize) {
         count(&mut self.pullup, bytes as u64);
     }
 
     /// Counts `regions` memory regions that are invalidated by LOCAL_INV.
-    #[inline]
     pub(crate) fn local_inv(&mut self, regions: usize) {
         count(&mut self.local_inv, regions as u64);
     }
 }
 
 /// Adds to a counter, which wraps around.
-#[inline]
 fn count(counter: &mut u64, n: u64) {
     *counter = counter.wrapping_add(n);
 }
 
-/// Writes a transport's line of `/proc/self/mountstats`, with its newline.
+/// A transport's line of `/proc/self/mountstats`, with its newline.
 ///
 /// | | value | | value | | value |
 /// | --- | --- | --- | --- | --- | --- |
@@ -194,53 +212,49 @@ fn count(counter: &mut u64, n: u64) {
 /// | 8 | bad_xids | 17 | fixup bytes | 26 | Send queue full |
 /// | 9 | req_u | 18 | hardway bytes | 27 | unused (0) |
 ///
-/// `generic` displays the values 1 to 10, which SUNRPC counts for every transport.
-///
-/// # Errors
-///
-/// Those of `out`.
-pub(crate) fn write_xprt_line(
-    out: &mut impl Write,
-    generic: &impl fmt::Display,
-    (stats, calls): (&Stats, &CallCounts),
-) -> fmt::Result {
-    core::write!(out, "\txprt:\trdma {generic} ")?;
-    write_own(out, stats, calls)
-}
+/// The first field displays the values 1 to 10, which SUNRPC counts for every transport. The two
+/// zeroes for memory regions are of recycled and orphaned regions, which do not exist here.
+pub(crate) struct XprtLine<'a, G>(
+    pub(crate) &'a G,
+    pub(crate) &'a Stats,
+    pub(crate) &'a CallCounts,
+);
 
-fn write_own(out: &mut impl Write, s: &Stats, calls: &CallCounts) -> fmt::Result {
-    let columns = [
-        calls.read_chunks,
-        calls.write_chunks,
-        calls.reply_chunks,
-        calls.request_bytes,
-        calls.reply_bytes,
-        calls.pullup,
-        s.fixup.get(),
-        s.hardway.get(),
-        s.failed_marshal.get(),
-        s.bad_reply.get(),
-        calls.nomsg,
-    ];
-    for counter in columns {
-        core::write!(out, "{counter} ")?;
+impl<G: fmt::Display> fmt::Display for XprtLine<'_, G> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let &Self(generic, s, calls) = self;
+        let columns = [
+            calls.read_chunks,
+            calls.write_chunks,
+            calls.reply_chunks,
+            calls.request_bytes,
+            calls.reply_bytes,
+            calls.pullup,
+            s.fixup.get(),
+            s.hardway.get(),
+            s.failed_marshal.get(),
+            s.bad_reply.get(),
+            calls.nomsg,
+            0,
+            0,
+            s.mrs_allocated.get(),
+            calls.local_inv,
+            s.send_queue_full.get(),
+            0,
+        ];
+        f.write_fmt(fmt!("\txprt:\trdma {generic}"))?;
+        columns
+            .iter()
+            .try_for_each(|column| write!(f, " {column}"))?;
+        f.write_str("\n")
     }
-    // The two zeroes are recycled and orphaned memory regions, which do not exist here.
-    core::writeln!(
-        out,
-        "0 0 {} {} {} 0",
-        s.mrs_allocated.get(),
-        calls.local_inv,
-        s.send_queue_full.get()
-    )
 }
 
 #[cfg(RPCRDMA_KUNIT)]
 #[kernel::prelude::kunit_tests(rpcrdma_stats)]
 mod tests {
     use super::*;
-    use kernel::prelude::*;
-    use kernel::str::Formatter;
+    use crate::text::StackString;
 
     /// Makes counters with different values, so that the test notices exchanged columns.
     fn counted() -> (Stats, CallCounts) {
@@ -265,37 +279,25 @@ mod tests {
 
     const GENERIC: &str = "0 2 3 4 5 6 7 8 9 10";
 
-    fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) -> Result {
-        let mut buffer = [0u8; 512];
-        let mut out = Formatter::new(&mut buffer);
-        write_xprt_line(&mut out, &generic, (s, calls)).map_err(|_| EOVERFLOW)?;
-        let written = out.bytes_written();
-        assert_eq!(buffer.get(..written), Some(expected.as_bytes()));
-        Ok(())
+    fn line_is(generic: &str, (s, calls): &(Stats, CallCounts), expected: &str) {
+        let line = StackString::<512>::new(&fmt!("{}", XprtLine(&generic, s, calls)));
+        assert_eq!(line.as_bytes(), expected.as_bytes());
     }
 
     #[test]
-    fn xprt_line_has_each_value_in_its_place() -> Result {
+    fn xprt_line_has_each_value_in_its_place() {
         line_is(
             GENERIC,
             &counted(),
             "\txprt:\trdma 0 2 3 4 5 6 7 8 9 10 11 12 13 140 150 16 17 18 19 20 21 \
              0 0 24 25 26 0\n",
-        )
+        );
     }
 
     #[test]
-    fn xprt_line_of_a_new_transport() -> Result {
+    fn xprt_line_of_a_new_transport() {
         let generic = "0 0 0 0 0 0 0 0 0 0";
         let expected = "\txprt:\trdma 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n";
-        line_is(generic, &(Stats::new(), CallCounts::default()), expected)
-    }
-
-    #[test]
-    fn xprt_line_says_when_there_is_no_room() {
-        let mut buffer = [0u8; 16];
-        let mut out = Formatter::new(&mut buffer);
-        let none = (&Stats::new(), &CallCounts::default());
-        assert!(write_xprt_line(&mut out, &GENERIC, none).is_err());
+        line_is(generic, &(Stats::new(), CallCounts::default()), expected);
     }
 }

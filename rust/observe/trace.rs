@@ -28,6 +28,7 @@
 //!
 //! `make check-tree` fails if one of the four is missing, or if two of them differ.
 
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::{ffi, fmt};
 
@@ -37,30 +38,24 @@ use crate::wire::{Prefix, Segment};
 #[macro_use]
 mod event;
 
-mod backward;
 mod call;
-mod completion;
 mod connection;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
-mod region;
 mod reply;
 mod session;
-mod violation;
 
 pub(crate) mod server;
 
-pub(crate) use backward::*;
 pub(crate) use call::*;
-pub(crate) use completion::*;
 pub(crate) use connection::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
-pub(crate) use region::*;
 pub(crate) use reply::*;
 pub(crate) use session::*;
-pub(crate) use violation::*;
 
 /// A string of an event, truncated to 63 bytes.
-type Text = crate::text::Text<64>;
+type StackString = crate::text::StackString<64>;
 
 /// A value, or a closure in [`Lazy`], that gives an argument of type `T`.
 pub(crate) trait Source<T> {
@@ -114,22 +109,22 @@ pub(crate) struct Task {
 /// The peer of a transport, as SUNRPC displays it (`RPC_DISPLAY_ADDR`, `RPC_DISPLAY_PORT`).
 #[derive(Clone, Copy)]
 pub(crate) struct Peer {
-    addr: Text,
-    port: Text,
+    addr: StackString,
+    port: StackString,
 }
 
 impl Peer {
     /// Makes the peer with a network address and a port.
     pub(crate) fn new(addr: &impl fmt::Display, port: u16) -> Self {
         Self {
-            addr: Text::new(&fmt!("{}", addr)),
-            port: Text::new(&port),
+            addr: StackString::new(&fmt!("{}", addr)),
+            port: StackString::new(&port),
         }
     }
 
-    /// Returns address and port in one, as the events of the server have them.
-    fn endpoint(&self) -> Text {
-        Text::new(&fmt!("{}", *self))
+    /// Returns address and port in one string, as the events of the server have them.
+    fn endpoint(&self) -> StackString {
+        StackString::new(&fmt!("{}", *self))
     }
 }
 
@@ -177,24 +172,6 @@ impl WcStatus {
     }
 }
 
-/// The access of the peer to a memory region, with the values of `enum dma_data_direction`.
-#[derive(Clone, Copy)]
-#[repr(u32)]
-pub(crate) enum Access {
-    /// RDMA Read: data leaves this host (`DMA_TO_DEVICE`).
-    PeerReads = 1,
-    /// RDMA Write: data arrives at this host (`DMA_FROM_DEVICE`).
-    PeerWrites = 2,
-}
-
-// The values are compared here, and not assigned above, because it depends on bindgen whether the
-// integers of the bindings are signed.
-const _: () = {
-    use kernel::bindings::dma_data_direction as direction;
-    assert!(Access::PeerReads as i64 == direction::DMA_TO_DEVICE.0 as i64);
-    assert!(Access::PeerWrites as i64 == direction::DMA_FROM_DEVICE.0 as i64);
-};
-
 /// A registered memory region.
 #[derive(Clone, Copy)]
 pub(crate) struct Region {
@@ -204,8 +181,8 @@ pub(crate) struct Region {
     pub(crate) nents: u32,
     /// R_key, length and address.
     pub(crate) segment: Segment,
-    /// Access of the peer.
-    pub(crate) access: Access,
+    /// `ToDevice` if the peer reads the memory, `FromDevice` if it writes it.
+    pub(crate) direction: DataDirection,
 }
 
 /// A socket address in the form that events store: a `struct sockaddr_in` or `sockaddr_in6`, padded
@@ -233,7 +210,7 @@ trait Field {
     /// The parameter's type in C.
     type C;
 
-    /// Returns the value as C takes it. A pointer is valid as long as `self` is borrowed.
+    /// Returns the value in the form that C takes. A pointer is valid while `self` is borrowed.
     fn to_c(&self) -> Self::C;
 }
 
@@ -261,7 +238,7 @@ impl Field for &CStr {
     }
 }
 
-impl Field for Text {
+impl Field for StackString {
     type C = *const ffi::c_char;
 
     #[inline(always)]

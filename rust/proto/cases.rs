@@ -6,6 +6,7 @@
 //! fails.
 
 pub mod answers;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod arguments;
 pub mod backward;
 pub mod conn;
@@ -13,14 +14,17 @@ pub mod flow;
 pub mod grant;
 pub mod hostile;
 pub mod intake;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod legacy;
 pub mod operations;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod padded;
 mod pair;
 pub mod plan;
 pub mod reassembly;
 pub mod reply;
 pub mod respond;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod service;
 pub mod session;
 pub mod settings;

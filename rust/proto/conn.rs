@@ -116,7 +116,7 @@ macro_rules! transitions {
             match (event, self) {
                 $($((Event::$event, State::$from))|+ => Step::To(State::$to),)+
                 (_, State::Draining) => Step::Ignore,
-                // The other of the two has come first.
+                // The other event came first.
                 (Event::Established | Event::Message, State::Up) => Step::Ignore,
                 _ => Step::Invalid,
             }

@@ -2,11 +2,10 @@
 
 //! Credits: how many RPCs a requester may have in flight.
 //!
-//! RFC 8166 section 3.3.1 (RFC 5666 section 3.3). A requester has one credit until the first reply
-//! of a connection. Afterwards the grant of the latest reply counts. A responder must not grant
-//! zero. A grant of zero counts as one, since zero would stop the connection for ever. Each
-//! direction of a connection has its own credits. [`super::requester::credits`] counts the calls of
-//! a requester against them.
+//! RFC 8166 section 3.3.1. A requester has one credit until the first reply of a connection.
+//! Afterwards the grant of the latest reply counts. A responder must not grant zero. A grant of
+//! zero counts as one, since zero would stop the connection. Each direction of a connection has its
+//! own credits. [`super::requester::credits`] counts the calls of a requester against them.
 
 /// The credit limit of one direction of one connection, as the requester sees it.
 ///

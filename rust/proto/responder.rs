@@ -4,9 +4,9 @@
 //!
 //! | module | question |
 //! | --- | --- |
-//! | [`limits`] | What is done for one call at most? |
+//! | [`limits`] | How much work may a call cause? |
 //! | [`intake`] | What has to be done with a message that has arrived? |
-//! | [`call`] | Which chunks may a call have, and what do they stand for? |
+//! | [`call`] | Which chunks may a call have, and which bytes do they carry? |
 //! | [`reassembly`] | In which order do inline data and read chunks make up the call? |
 //! | [`placement`] | Where does each part of a call come from, and where does it belong? |
 //! | [`marks`] | Which payloads of a reply belong to which write chunk? |

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One connection as both versions see it: which version it has, what may be sent and received, and
-//! the control messages that agree on it.
+//! A connection as both versions see it: its version, the messages that may be sent and received,
+//! and the control messages that agree on it.
 //!
 //! A [`Session`] joins the negotiation of the version ([`super::version`]), the characteristics of
 //! both peers and the size of the Receives ([`super::xchar`]). It serves either side of a
@@ -99,7 +99,7 @@ pub enum Side {
     Server,
 }
 
-/// What the peer's private data say about version two.
+/// The peer's announcement of version two in its private data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Announced {
     /// The peer supports it.
@@ -123,7 +123,7 @@ impl Announced {
     }
 }
 
-/// What a session begins with.
+/// The initial values of a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// The side of this end.
@@ -134,7 +134,7 @@ pub struct Config {
     pub versions: (Version, Version),
     /// The thresholds of version one, by private data.
     pub one: Thresholds,
-    /// What the peer's private data say about version two.
+    /// The peer's announcement of version two in its private data.
     pub announced: Announced,
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
@@ -242,7 +242,7 @@ impl Session {
         session
     }
 
-    /// Returns the terms in force.
+    /// Returns the effective terms.
     pub const fn terms(&self) -> &Terms {
         &self.terms
     }
@@ -323,7 +323,7 @@ impl Session {
         self.refresh();
     }
 
-    /// Notes that a time has come. Call it at [`Session::deadline`] or later.
+    /// Handles expiry of the timer that [`Session::deadline`] returns.
     pub fn on_timer(&mut self, now: u64) {
         if self.room == Room::Asked {
             self.room = Room::Unknown;
@@ -382,7 +382,8 @@ impl Session {
         if !self.may_control() {
             return Err(NotSent::Busy);
         }
-        if self.config.side == Side::Server && self.is_less(want) {
+        let is_size = matches!(want, Known::ReceiveBufferSize(_));
+        if self.config.side == Side::Server && is_size {
             return Err(NotSent::Replies);
         }
         let xid = self.queue.next_xid();
@@ -393,11 +394,6 @@ impl Session {
             self.queue.release();
         }
         Ok(())
-    }
-
-    /// Returns whether a value is a smaller size of Receives than that of the peer.
-    fn is_less(&self, want: Known) -> bool {
-        matches!(want, Known::ReceiveBufferSize(size) if size < self.peer.send_limit())
     }
 
     /// Notes that every message which is posted from now on keeps to the terms of `generation` or a

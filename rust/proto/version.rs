@@ -26,7 +26,7 @@ use super::super::wire::{Direction, Message, Version};
 /// How long a requester waits for the answer to its first message, in milliseconds.
 pub const ANSWER_TIMEOUT_MS: u64 = 5_000;
 
-/// What the administrator has set: the version that a requester uses.
+/// The administrator's setting: the version that a requester uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting {
     /// Version two with servers that have said that they support it, version one with others.
@@ -57,7 +57,7 @@ impl Setting {
     }
 }
 
-/// What to know about a peer at the next connection to it.
+/// Knowledge about a peer for the next connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
     /// It supports version one only.
@@ -176,9 +176,9 @@ pub struct Negotiation {
     proven: bool,
     /// The first message was sent in version two for the second time.
     retried: bool,
-    /// Version one was settled without a reply, and no reply has come in version one yet.
+    /// Version one was settled without a reply, and no reply in version one arrived yet.
     unconfirmed: bool,
-    /// A non-error reply has come.
+    /// A non-error reply arrived.
     heard: bool,
 }
 
@@ -217,7 +217,7 @@ impl Negotiation {
     }
 
     /// Returns whether replies still matter to the negotiation: it has not ended, or no non-error
-    /// reply has come after it.
+    /// reply has followed it.
     pub const fn is_open(&self) -> bool {
         !self.heard
     }
@@ -288,8 +288,8 @@ impl Negotiation {
         }
     }
 
-    /// Handles a reply. One in version one ends the negotiation too: the peer has processed the
-    /// call although its header names version two.
+    /// Handles a reply. A reply in version one ends the negotiation as well: the peer has processed
+    /// the call although its header names version two.
     fn settle_by_reply(&mut self, version: Version) -> Progress {
         self.state = State::Settled(version);
         self.heard = true;
@@ -328,7 +328,7 @@ impl Negotiation {
         Progress::Fallback
     }
 
-    /// Notes that an optional operation in version two has come, which no peer sends that supports
+    /// Handles an optional operation in version two, which no peer sends that supports
     /// version one only.
     pub fn on_version_two(&mut self) {
         self.proven = true;

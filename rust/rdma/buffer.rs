@@ -1,41 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Buffers: kernel memory that stays mapped for one device as long as it exists.
+//! Buffers: kernel memory that stays mapped for a device while it exists.
 //!
-//! The memory may outlive the buffer, in the [`Store`] of its protection domain. The mapping does
-//! not: the destructor of the buffer ends it before the memory goes back.
+//! The memory may outlive the buffer, in the [`MemCache`] of its protection domain. The mapping
+//! does not: the destructor of the buffer ends it before the memory goes back.
 
 use core::ptr::NonNull;
 
 use kernel::alloc::allocator::Kmalloc;
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::pd::Pd;
-use super::progress::Progress;
+use super::progress::LastUse;
 use super::stack::Linked;
-use super::store::{Store, Stored, StoredBox, StoredVec};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache};
 use crate::raw as bindings;
-
-/// Which side accesses the memory of a buffer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum DmaDirection {
-    /// The device reads the memory.
-    ToDevice,
-    /// The device writes the memory.
-    FromDevice,
-}
-
-impl DmaDirection {
-    /// Returns the value of `enum dma_data_direction`.
-    pub(super) fn raw(self) -> bindings::dma_data_direction {
-        match self {
-            Self::ToDevice => bindings::dma_data_direction::DMA_TO_DEVICE,
-            Self::FromDevice => bindings::dma_data_direction::DMA_FROM_DEVICE,
-        }
-    }
-}
 
 /// Kernel memory with its DMA mapping.
 ///
@@ -43,18 +25,16 @@ impl DmaDirection {
 ///
 /// - `memory` points to `len` initialised bytes of one kmalloc allocation, which `owner` owns and
 ///   nothing else accesses. They are mapped at `addr` for the device of `pd`, in `direction`.
-/// - If `progress` is set, the device may use the memory until the work request at `position` has
-///   completed, or the queue pair of `progress` has been drained. If it is not set, the device does
-///   not use the memory, except for a Receive, which its receive queue accounts for.
+/// - The device uses the memory until `last_use` has ended, or for a Receive, which its receive
+///   queue accounts for.
 pub(super) struct Buffer {
     memory: NonNull<u8>,
     len: usize,
     addr: u64,
-    direction: DmaDirection,
-    position: u64,
-    progress: Option<Arc<Progress>>,
-    next: Option<StoredBox<Buffer>>,
-    owner: StoredVec<u8, Kmalloc>,
+    direction: DataDirection,
+    pub(super) last_use: LastUse,
+    next: Option<CachedBox<Buffer>>,
+    owner: CachedVec<u8, Kmalloc>,
     pd: Arc<Pd>,
 }
 
@@ -65,22 +45,22 @@ unsafe impl Send for Buffer {}
 unsafe impl Sync for Buffer {}
 
 impl Linked for Buffer {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Buffer {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.owner.store()
+impl Cached for Buffer {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.owner.cache()
     }
 }
 
 impl Buffer {
-    /// Takes `len` zeroed bytes near the device ([`Pd::near`]), and maps them for the device. May
-    /// sleep if `gfp` allows it.
+    /// Takes `len` zeroed bytes near the device ([`Pd::allocator`]), and maps them for the device.
+    /// May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
@@ -89,16 +69,16 @@ impl Buffer {
     pub(super) fn new(
         pd: &Arc<Pd>,
         len: usize,
-        direction: DmaDirection,
+        direction: DataDirection,
         gfp: Flags,
-    ) -> Result<StoredBox<Self>> {
+    ) -> Result<CachedBox<Self>> {
         if len == 0 || u32::try_from(len).is_err() {
             return Err(EINVAL);
         }
-        let mut owner: StoredVec<u8, _> = pd.near().zeroed(len, gfp)?;
+        let mut owner: CachedVec<u8, _> = pd.allocator().zeroed(len, gfp)?;
         let memory = NonNull::new(owner.as_mut_ptr()).ok_or(ENOMEM)?;
-        let buffer = pd.near().boxed(gfp)?;
-        let (dev, dir) = (pd.device(), direction.raw());
+        let buffer = pd.allocator().boxed(gfp)?;
+        let (dev, dir) = (pd.device(), direction.into());
         // SAFETY: By the invariant of `Pd`, the device exists. `memory` points to `len` bytes of
         // kmalloc memory, which is physically contiguous as this way of mapping demands.
         let addr = unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, dir) };
@@ -112,8 +92,7 @@ impl Buffer {
             len,
             addr,
             direction,
-            position: 0,
-            progress: None,
+            last_use: LastUse::default(),
             next: None,
             owner,
             pd: pd.clone(),
@@ -122,35 +101,30 @@ impl Buffer {
     }
 
     /// Returns the length in bytes.
-    #[inline]
     pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the address by which the device accesses the buffer.
-    #[inline]
     pub(super) fn addr(&self) -> u64 {
         self.addr
     }
 
     /// Returns the protection domain whose device the buffer is mapped for.
-    #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }
 
     /// Returns the bytes. If the device writes the buffer, the caller makes sure that the device
     /// has finished.
-    #[inline]
     pub(super) fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing
-        // writes them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the
-        // callers, `Received` and `ReadBuf`, call this only after the device has finished.
+        // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing writes
+        // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller,
+        // `Received`, calls this only after the device has finished.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 
     /// Returns the bytes for writing.
-    #[inline]
     pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes, and `self` is
         // borrowed exclusively. Only buffers that the device reads, at most, are written by the
@@ -168,13 +142,12 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
 
     /// Makes the device's writes to the first `len` bytes visible to the CPU.
-    #[inline]
     pub(super) fn sync_for_cpu(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.
@@ -183,47 +156,26 @@ impl Buffer {
                 self.pd.device(),
                 self.addr,
                 len.min(self.len),
-                self.direction.raw(),
+                self.direction.into(),
             )
         };
     }
 
-    /// Notes that the work request at `position` of the queue pair of `progress` uses the buffer.
-    #[inline]
-    pub(super) fn set_posted(&mut self, progress: &Arc<Progress>, position: u64) {
-        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
-        if !self.progress.as_ref().is_some_and(same) {
-            self.progress = Some(progress.clone());
-        }
-        self.position = position;
-    }
-
-    /// Returns whether the device may still be using the buffer.
-    #[inline]
-    pub(super) fn in_flight(&self) -> bool {
-        self.progress
-            .as_ref()
-            .is_some_and(|p| p.retired() < self.position && !p.is_drained())
-    }
-
     /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: StoredBox<Self>) {
-        if this.in_flight() {
-            // The buffer gives up its reference, or the two would keep each other alive.
-            if let Some(progress) = this.progress.take() {
-                // If the queue pair was drained meanwhile, the buffer comes back, and is freed
-                // here.
-                drop(progress.defer::<Self>(this));
-            }
+    pub(super) fn release(mut this: CachedBox<Self>) {
+        // The buffer drops its reference, or the two would keep each other alive.
+        if let Some(progress) = this.last_use.take_progress() {
+            // If the queue pair was drained meanwhile, the buffer comes back, and is freed here.
+            drop(progress.defer::<Self>(this));
         }
     }
 }
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let (dev, dir) = (self.pd.device(), self.direction.raw());
+        let (dev, dir) = (self.pd.device(), self.direction.into());
         // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
-        // exists as long as the protection domain. The device does not use the buffer any more:
+        // exists while the protection domain does. The device does not use the buffer any more:
         // `release` defers the drop of a buffer in flight until its queue pair has been drained,
         // and a receive queue is dropped after its queue pair has been destroyed.
         unsafe { bindings::rr_ib_dma_unmap_single(dev, self.addr, self.len, dir) };

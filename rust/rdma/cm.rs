@@ -5,25 +5,20 @@
 use core::marker::PhantomData;
 
 use kernel::error::to_result;
-use kernel::ffi::c_void;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::device::Device;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 
 mod event;
 mod ident;
-mod owned;
 
 pub(super) use event::connection;
 pub(crate) use event::{CmEvent, CmHandler};
-pub(super) use ident::Ident;
-pub(super) use owned::OwnedId;
-
-use event::on_event;
+pub(super) use ident::{Context, Ident, OwnedId};
 
 /// The parameters of connecting and accepting (`struct rdma_conn_param`).
 #[derive(Clone, Copy, Debug)]
@@ -62,12 +57,11 @@ impl ConnectParams<'_> {
     }
 }
 
-/// A connection identifier (`struct rdma_cm_id`): one end of a connection, from address resolution
-/// on.
+/// One end of a connection, from address resolution on (`struct rdma_cm_id`).
 ///
-/// The identifier is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made
-/// with it have been dropped. After that, no event is being or will be handled. The last of the two
-/// must not be dropped in the handler, because the destruction waits for the handler.
+/// The cm_id is destroyed when both the `CmId` and the [`Qp`](super::qp::Qp) that was made with it
+/// have been dropped. After that, no event is being or will be handled. The last of the two must
+/// not be dropped in the handler, because the destruction waits for the handler.
 ///
 /// The methods are called in process context and may sleep.
 ///
@@ -89,65 +83,37 @@ pub(crate) struct CmId<H: CmHandler> {
 }
 
 impl<H: CmHandler> CmId<H> {
-    /// Makes an identifier for a reliable connection in a network namespace.
+    /// Creates a cm_id for a reliable connection in a network namespace.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(net: NetRef<'_>, handler: Arc<H>) -> Result<Self> {
-        let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: The context is an `H`, as `on_event::<H>` expects. An identifier has no events
-        // before the first call for it, and by then `ident` keeps the handler.
-        let id = unsafe { OwnedId::new(net, on_event::<H>, context) }?;
-        // SAFETY: The context is the handler. An identifier has no events before the first call.
-        let ident = unsafe { Ident::new(id, handler) }?;
-        Ok(Self {
-            ident,
-            handler: PhantomData,
-        })
+    pub(crate) fn new(net: &Net, handler: Arc<H>) -> Result<Self> {
+        Self::with_id(OwnedId::new(net, handler)?)
     }
 
-    /// Takes ownership of an identifier that came with a connection request, whose events `handler`
-    /// gets from now on. May sleep.
+    /// Takes ownership of a cm_id that came with a connection request, whose events `handler` gets
+    /// from now on. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if `gone` is set; `ENOMEM`. The identifier has been destroyed then, which rejects
-    /// the request.
-    ///
-    /// # Safety
-    ///
-    /// The context of `id` stays valid during the call. Its present handler only sets `gone`.
-    pub(super) unsafe fn adopt(id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
-        let raw = id.as_ptr();
-        let context = Arc::as_ptr(&handler).cast_mut().cast::<c_void>();
-        // SAFETY: By the invariant of `OwnedId` the identifier is valid. While its handler is
-        // locked, no event is being handled, so context and handler can be changed together. The
-        // context is an `H`, as `on_event::<H>` expects. `handler` keeps it during this call, and
-        // `ident` after that.
-        let gone = unsafe {
-            bindings::rdma_lock_handler(raw);
-            let gone = gone.load(Relaxed);
-            if !gone {
-                (*raw).context = context;
-                (*raw).event_handler = Some(on_event::<H>);
-            }
-            bindings::rdma_unlock_handler(raw);
-            gone
-        };
-        // SAFETY: The context is the handler, of which `handler` is another reference. If `gone` is
-        // set, it is a value that the caller keeps until `ident` has been dropped below.
-        let ident = unsafe { Ident::new(id, handler.clone()) }?;
-        if gone {
+    /// `ENOTCONN` if `gone` is set, which the cm_id's present handler does; `ENOMEM`. The cm_id has
+    /// been destroyed then, which rejects the request.
+    pub(super) fn adopt(mut id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
+        if !id.exchange(handler, || gone.load(Relaxed)) {
             return Err(ENOTCONN);
         }
+        Self::with_id(id)
+    }
+
+    fn with_id(id: OwnedId) -> Result<Self> {
         Ok(Self {
-            ident,
+            ident: Ident::new(id)?,
             handler: PhantomData,
         })
     }
 
-    /// Returns the owner of the identifier.
+    /// Returns the owner of the cm_id.
     pub(super) fn ident(&self) -> &Arc<Ident> {
         &self.ident
     }
@@ -161,8 +127,8 @@ impl<H: CmHandler> CmId<H> {
     /// the route leads through no RDMA device; or another error of the connection manager.
     pub(crate) fn resolve_addr(&self, peer: &SockAddr, timeout_ms: u32) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The address is valid,
-            // and is copied.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
+            // is copied.
             to_result(unsafe {
                 bindings::rdma_resolve_addr(
                     id,
@@ -182,80 +148,73 @@ impl<H: CmHandler> CmId<H> {
     /// `EINVAL` if the previous step was not the resolution of the address; `ENOMEM`; `ENODEV`.
     pub(crate) fn resolve_route(&self, timeout_ms: u32) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid.
             to_result(unsafe { bindings::rdma_resolve_route(id, timeout_ms as usize) })
         })
     }
 
     /// Returns the device, or `None` if the address has not been resolved.
-    pub(crate) fn device(&self) -> Option<Device<'_>> {
-        self.ident.id().device()
+    pub(crate) fn device(&self) -> Option<&Device> {
+        self.ident.id.device()
     }
 
     /// Returns the port of the device, or 0 before the address was resolved.
     pub(crate) fn port(&self) -> u32 {
-        self.ident.id().port()
+        self.ident.id.port()
     }
 
     /// Returns the local address. It is meaningful once the peer's address has been resolved, and
-    /// for an identifier that came with a request.
+    /// for a cm_id that came with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {
-        self.ident.id().local_addr()
+        self.ident.id.local_addr()
     }
 
-    /// Returns the address of the peer. It is meaningful once that was resolved, and for an
-    /// identifier that came with a request.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn peer_addr(&self) -> SockAddr {
-        self.ident.id().peer_addr()
-    }
-
-    /// Sets how long the device waits for an acknowledgement before it sends a packet again:
-    /// 4.096 microseconds, doubled `exponent` times. Without this call, the accepting side uses
-    /// what the peer's request says. iWARP has no such time. To be called before [`Self::accept`].
+    /// Sets how long the device waits for an acknowledgement before it sends a packet again: 4.096
+    /// microseconds, doubled `exponent` times. Without this call, the accepting side uses what the
+    /// peer's request says. iWARP has no such time. To be called before [`Self::accept`].
     ///
     /// # Errors
     ///
-    /// None for the identifier of a reliable connection.
+    /// None for the cm_id of a reliable connection.
     pub(crate) fn set_ack_timeout(&self, exponent: u8) -> Result {
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid.
             to_result(unsafe { bindings::rdma_set_ack_timeout(id, exponent) })
         })
     }
 
-    /// Requests a connection. The identifier must have a queue pair. The result is one of
+    /// Requests a connection. The cm_id must have a queue pair. The result is one of
     /// [`CmEvent::Established`], [`CmEvent::ConnectError`], [`CmEvent::Unreachable`] and
     /// [`CmEvent::Rejected`].
     ///
     /// # Errors
     ///
     /// `EINVAL` if the previous step was not the resolution of the route, or if the private data is
-    /// too long. Some iWARP devices connect synchronously, and return here what others report by an
-    /// event: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`.
+    /// too long. Some iWARP devices connect synchronously, and return here what other devices
+    /// report by an event: `ECONNREFUSED`, `ETIMEDOUT`, `EHOSTUNREACH`.
     pub(crate) fn connect(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The parameters are
-            // valid, and are copied.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are valid,
+            // and are copied.
             to_result(unsafe { bindings::rdma_connect(id, &raw mut params) })
         })
     }
 
-    /// Accepts the connection request that came with the identifier. The identifier must have a
-    /// queue pair, with its Receives posted: messages of the peer may arrive before this returns.
-    /// The result is [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not
-    /// answer, or [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
+    /// Accepts the connection request that came with the cm_id. The cm_id must have a queue pair,
+    /// with its Receives posted: messages of the peer may arrive before this returns. The result is
+    /// [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not answer, or
+    /// [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the identifier did not come with a request, or if the peer has given up. The
-    /// connection manager has rejected the request then.
+    /// `EINVAL` if the cm_id did not come with a request, or if the peer abandoned the request,
+    /// which the connection manager has rejected then.
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `Ident` the identifier is valid. The parameters are
-            // valid, and are copied. `rdma_accept` must be called with the handler locked.
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are valid,
+            // and are copied. `rdma_accept` must be called with the handler locked.
             to_result(unsafe {
                 bindings::rdma_lock_handler(id);
                 let error = bindings::rdma_accept(id, &raw mut params);
@@ -263,13 +222,5 @@ impl<H: CmHandler> CmId<H> {
                 error
             })
         })
-    }
-
-    /// Ends the connection, if there is one, which moves the queue pair to the error state. If a
-    /// call that connects is running, waits for its return, and over iWARP for the end of the
-    /// attempt. May sleep.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn disconnect(&self) {
-        self.ident.disconnect();
     }
 }

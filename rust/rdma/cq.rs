@@ -93,14 +93,12 @@ impl Cq {
         })
     }
 
-    /// Returns the queue as `ib_core` takes it.
-    #[inline]
+    /// Returns the queue for C functions.
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_cq {
         self.cq.as_ptr()
     }
 
     /// Returns the number of the queue in resource tracking (`rdma resource show cq`).
-    #[inline]
     pub(crate) fn id(&self) -> u32 {
         // SAFETY: This is called before the queue is given to a queue pair, so it has not been
         // freed, and by the type invariant it is valid.
@@ -113,7 +111,6 @@ impl Cq {
     }
 
     /// Returns the protection domain that the queue was made for.
-    #[inline]
     pub(super) fn pd(&self) -> &Arc<Pd> {
         &self.pd
     }

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
-//! registered before this module, so this happens before it gives up the device's connections.
+//! registered before this module, so this happens before it destroys the device's cm_ids.
 
-use core::marker::PhantomData;
-use core::ptr::NonNull;
+use kernel::alloc::NumaNode;
+use kernel::types::Opaque;
 
 use crate::raw as bindings;
 
@@ -51,8 +51,8 @@ pub(crate) struct Limits {
     /// allocates memory in `hns_roce_map_mr_sg()`. An IOMMU has to find addresses, and to write
     /// them to its tables.
     pub(crate) slow_mapping: bool,
-    /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it:
-    /// the device's ports speak iWARP.
+    /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it: the
+    /// device's ports speak iWARP.
     pub(crate) reads_need_regions: bool,
 }
 
@@ -73,35 +73,28 @@ impl kernel::fmt::Display for Name {
     }
 }
 
-/// A reference to a device that cannot be removed during `'a`.
+/// An RDMA device (`struct ib_device`).
 ///
 /// # Invariants
 ///
-/// `device` is a registered device, and stays so during `'a`.
-#[derive(Clone, Copy)]
-pub(crate) struct Device<'a> {
-    device: NonNull<bindings::ib_device>,
-    lifetime: PhantomData<&'a ()>,
-}
+/// The device is registered while a reference to this type exists.
+#[repr(transparent)]
+pub(crate) struct Device(Opaque<bindings::ib_device>);
 
-impl Device<'_> {
-    /// Wraps a device.
+impl Device {
+    /// Returns a reference to a device.
     ///
     /// # Safety
     ///
-    /// `device` is a registered device, and stays so during `'a`.
-    pub(super) unsafe fn new(device: NonNull<bindings::ib_device>) -> Self {
-        // INVARIANT: The caller promises it.
-        Self {
-            device,
-            lifetime: PhantomData,
-        }
+    /// `device` points to a device that is registered during `'a`.
+    pub(super) unsafe fn from_raw<'a>(device: *const bindings::ib_device) -> &'a Self {
+        // SAFETY: The caller promises a valid device; `Device` has the layout of `ib_device`.
+        unsafe { &*device.cast() }
     }
 
-    /// Returns the device as `ib_core` takes it.
-    #[inline]
+    /// Returns the device for C functions.
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_device {
-        self.device.as_ptr()
+        self.0.get()
     }
 
     /// Returns the limits of the device.
@@ -109,11 +102,11 @@ impl Device<'_> {
         // SAFETY: By the type invariant the device is registered. Attributes and driver do not
         // change after registration.
         let (attrs, driver) = unsafe {
-            let device = self.device.as_ptr();
+            let device = self.as_ptr();
             (&(*device).attrs, (*device).ops.driver_id)
         };
         let flags = attrs.device_cap_flags;
-        let device = self.device.as_ptr();
+        let device = self.as_ptr();
         // SAFETY: By the type invariant the device is registered.
         let (iwarp, iommu) = unsafe {
             (
@@ -142,14 +135,15 @@ impl Device<'_> {
     pub(crate) fn name(&self) -> Name {
         // SAFETY: By the type invariant the device is registered. It may be renamed during the
         // copy; the bytes are then a mixture of both names, which is harmless.
-        let bytes = unsafe { (&raw const (*self.device.as_ptr()).name).read() };
+        let bytes = unsafe { (&raw const (*self.as_ptr()).name).read() };
         let len = bytes.iter().position(|b| *b == 0).unwrap_or(0);
         Name { bytes, len }
     }
 
-    /// Returns the NUMA node of the device, negative if it is not known.
-    pub(crate) fn node(&self) -> i32 {
+    /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.
+    pub(super) fn node(&self) -> NumaNode {
         // SAFETY: By the type invariant the device is registered.
-        unsafe { bindings::rr_ibdev_to_node(self.device.as_ptr()) }
+        let node = unsafe { bindings::rr_ibdev_to_node(self.as_ptr()) };
+        NumaNode::new(node).unwrap_or(NumaNode::NO_NODE)
     }
 }

@@ -4,42 +4,29 @@
 //!
 //! The connection manager's callback only queues a request. Another task takes it out of the queue
 //! and accepts or rejects it, because that task can allocate the queue pair and the buffers of the
-//! connection without delaying the connection manager, and because an identifier cannot be
-//! destroyed in its own callback.
-//!
-//! | file | what it has |
-//! | --- | --- |
-//! | `request.rs` | a request, and its events while it is queued |
-//! | `queue.rs` | the queue of requests, whose length is limited |
-//! | `event.rs` | the connection manager's callback for a listener |
-//! | `state.rs` | the state that a listener shares with its callback and its worker |
-//! | `renew.rs` | the start, and the worker: it gives up what is lost, and listens again |
-//! | `ident.rs` | binding an identifier, and listening |
+//! connection without delaying the connection manager, and because a cm_id cannot be destroyed in
+//! its own handler.
 //!
 //! # A listener whose device goes away
 //!
 //! A listener on a wildcard address has no device: the connection manager makes and destroys its
 //! part for each device. A listener on an address belongs to the device of that address. When the
-//! device is removed, or the address moves to another one, the listener destroys its identifier at
-//! once, because the removal waits for that, and because the identifier holds the port. It then
-//! tries to listen again on the same address and port, once a second. There is no notification to
-//! wait for instead: a device may get its address long after `ib_core` has announced the device.
+//! device is removed, or the address moves to another one, the listener destroys its cm_id at once,
+//! because the removal waits for that, and because the cm_id holds the port. It then tries to
+//! listen again on the same address and port, once a second. There is no notification to wait for
+//! instead: a device may get its address long after `ib_core` has announced the device.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 
-mod event;
-mod ident;
-mod queue;
-mod renew;
 mod request;
 mod state;
 
 pub(crate) use request::Request;
 
-use state::State;
+use state::ListenerState;
 
 /// The reason why a listener has stopped listening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,13 +43,13 @@ pub(crate) trait ListenHandler: Send + Sync + 'static {
     /// Arranges that another task calls [`Listener::next`], since a request has been queued.
     fn request_queued(&self);
 
-    /// Notes that a request was rejected because the queue is full.
+    /// Reports that a request was rejected because the queue is full.
     fn refused(&self) {}
 
-    /// Notes that the listener stops listening. It tries to listen again by itself.
+    /// Reports that the listener stops listening. It tries to listen again by itself.
     fn lost(&self, _why: Lost) {}
 
-    /// Notes that the listener listens again after [`Self::lost`].
+    /// Reports that the listener listens again after [`Self::lost`].
     fn restored(&self) {}
 }
 
@@ -86,7 +73,7 @@ pub(crate) trait ListenHandler: Send + Sync + 'static {
 /// server.cm.accept(&PARAMS)?;
 /// ```
 pub(crate) struct Listener {
-    state: Arc<State>,
+    state: Arc<ListenerState>,
 }
 
 impl Listener {
@@ -111,7 +98,7 @@ impl Listener {
     /// `EAFNOSUPPORT`; `EACCES`; `EINVAL` if `backlog` is zero or above [`Self::MAX_BACKLOG`];
     /// `ENOMEM`.
     pub(crate) fn new(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         backlog: u32,
         handler: Arc<dyn ListenHandler>,
@@ -120,16 +107,16 @@ impl Listener {
             return Err(EINVAL);
         }
         let this = Self {
-            state: State::new(addr, backlog, handler)?,
+            state: ListenerState::new(addr, backlog, handler)?,
         };
-        renew::start(&this.state, net)?;
+        this.state.start(net)?;
         Ok(this)
     }
 
     /// Returns the address that the listener is bound to, with the port that was chosen if the
     /// listener was made with port 0. Process context, may sleep.
     pub(crate) fn local_addr(&self) -> SockAddr {
-        self.state.listening.lock().addr
+        self.state.local_addr()
     }
 
     /// Removes the oldest request from the queue, if there is one. Process context, may sleep; not

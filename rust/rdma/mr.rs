@@ -28,27 +28,19 @@ use super::pd::Pd;
 use super::progress::Progress;
 use super::qp::Completions;
 use super::recv::Received;
-use super::store::StoredBox;
+use crate::mem::CachedBox;
 
 mod fill;
 mod pack;
 mod pool;
 pub(super) mod region;
 
-pub(crate) use fill::{Memory, Parts};
-pub(crate) use pool::Census;
+pub(crate) use fill::Memory;
+pub(crate) use kernel::dma::DataDirection;
+pub(crate) use pool::PoolCounts;
 pub(crate) use pool::{Kind, MrPool};
 
-use region::{Region, State};
-
-/// The access of the peer to a region's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Direction {
-    /// The peer reads the memory.
-    ToPeer,
-    /// The peer writes the memory.
-    FromPeer,
-}
+use region::{MrState, Region};
 
 /// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
 ///
@@ -76,13 +68,14 @@ pub(crate) enum Direction {
 ///
 /// `region.pool` is the pool that the region belongs to.
 pub(crate) struct Mr {
-    region: ManuallyDrop<StoredBox<Region>>,
+    region: ManuallyDrop<CachedBox<Region>>,
 }
 
 impl Mr {
-    /// Maps the first part of `memory` for the peer to read or write, and removes that part from
-    /// `memory`. It ends where the pages exceed the pool's depth, or before a gap that the device
-    /// cannot map. A piece may be split. Returns the number of bytes.
+    /// Maps the first part of `memory` for the peer to read (`ToDevice`) or to write
+    /// (`FromDevice`), and removes that part from `memory`. It ends where the pages exceed the
+    /// pool's depth, or before a gap that the device cannot map. A piece may be split. Returns the
+    /// number of bytes.
     ///
     /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
     /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high` without its
@@ -94,78 +87,63 @@ impl Mr {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map; `ENOMEM` if the DMA
-    /// layer has no room at the moment; `EIO` if the device cannot map these pages.
-    #[inline]
+    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
+    /// direction; `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot
+    /// map these pages.
     pub(crate) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let region = &mut **self.region;
-        if region.state != State::Idle {
+        if region.state != MrState::Idle {
             return Err(EBUSY);
         }
         region.map(memory, direction, iova_high)
     }
 
-    /// Returns whether the region can map all of `memory` at once. `false`: it is not known.
-    #[inline]
-    pub(crate) fn takes(&self, memory: &impl Memory) -> bool {
-        memory.fits(self.region.shape)
-    }
-
     /// Returns the R_key, which is the handle of the segment that describes the region.
-    #[inline]
     pub(crate) fn rkey(&self) -> u32 {
         self.region.rkey()
     }
 
     /// Returns the L_key.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         self.region.lkey()
     }
 
     /// Returns the address of the first byte, as the peer uses it.
-    #[inline]
     pub(crate) fn iova(&self) -> u64 {
         self.region.iova()
     }
 
     /// Returns the length in bytes of the last mapping.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.region.len()
     }
 
     /// Returns the number of scatterlist entries that are mapped.
-    #[inline]
     pub(crate) fn nents(&self) -> u32 {
         self.region.nents()
     }
 
     /// Returns the direction of the last mapping.
-    #[inline]
-    pub(crate) fn direction(&self) -> Direction {
+    pub(crate) fn direction(&self) -> DataDirection {
         self.region.direction()
     }
 
     /// Returns the number of the region in resource tracking (`rdma resource show mr`).
-    #[inline]
     pub(crate) fn id(&self) -> u32 {
         self.region.id()
     }
 
     /// Returns whether nothing is mapped, and memory can be.
-    #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        self.region.state == State::Idle
+        self.region.state == MrState::Idle
     }
 
     /// Returns the memory that the region can map.
-    #[inline]
     pub(crate) fn kind(&self) -> Kind {
         if self.region.shape.gaps {
             Kind::Gapped
@@ -176,19 +154,17 @@ impl Mr {
 
     /// Returns whether a peer may be able to access the memory: the region was posted, and is not
     /// known to be fenced.
-    #[inline]
     pub(crate) fn is_live(&self) -> bool {
         match self.region.state {
-            State::Idle | State::Mapped | State::Unusable => false,
-            State::Posted | State::Invalidating(_) => !self.is_fenced(),
+            MrState::Idle | MrState::Mapped | MrState::Unusable => false,
+            MrState::Posted | MrState::Invalidating(_) => !self.is_fenced(),
         }
     }
 
     /// Returns whether the region's local invalidation was posted, and [`Self::invalidated`] has
     /// not taken notice of its completion.
-    #[inline]
     pub(crate) fn is_being_invalidated(&self) -> bool {
-        matches!(self.region.state, State::Invalidating(_))
+        matches!(self.region.state, MrState::Invalidating(_))
     }
 
     /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
@@ -198,12 +174,12 @@ impl Mr {
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;
         let progress = region.progress.as_ref();
-        let invalidated = region.state == State::Posted
+        let invalidated = region.state == MrState::Posted
             && msg.invalidated() == Some(region.rkey())
             && progress.is_some_and(|p| Arc::ptr_eq(p, msg.progress()));
         if invalidated {
             region.unmap();
-            region.state = State::Idle;
+            region.state = MrState::Idle;
         }
         invalidated
     }
@@ -213,7 +189,6 @@ impl Mr {
     /// Returns the result of the check.
     ///
     /// After an invalidation the region is idle. After draining it cannot be used again.
-    #[inline]
     pub(crate) fn invalidated(&mut self) -> bool {
         let completed = self.has_completed();
         if !completed && self.is_live() {
@@ -222,49 +197,43 @@ impl Mr {
         let region = &mut **self.region;
         region.unmap();
         region.state = match region.state {
-            State::Idle | State::Mapped => State::Idle,
-            _ if completed => State::Idle,
-            _ => State::Unusable,
+            MrState::Idle | MrState::Mapped => MrState::Idle,
+            _ if completed => MrState::Idle,
+            _ => MrState::Unusable,
         };
         true
     }
 
     /// Returns whether a local invalidation of the region has completed.
-    #[inline]
     fn has_completed(&self) -> bool {
         match (self.region.state, &self.region.progress) {
-            (State::Invalidating(position), Some(progress)) => progress.retired() >= position,
+            (MrState::Invalidating(position), Some(progress)) => progress.retired() >= position,
             _ => false,
         }
     }
 
     /// Returns whether a posted region has been fenced.
-    #[inline]
     fn is_fenced(&self) -> bool {
         let progress = self.region.progress.as_ref();
         self.has_completed() || progress.is_some_and(|p| p.is_drained())
     }
 
     /// Returns whether the region belongs to `pd`.
-    #[inline]
     pub(super) fn is_of(&self, pd: &Arc<Pd>) -> bool {
         Arc::ptr_eq(&self.region.pd, pd)
     }
 
     /// Returns whether the region was posted on the queue pair of `progress`, and its local
     /// invalidation was not.
-    #[inline]
     pub(super) fn is_posted_on(&self, progress: &Arc<Progress>) -> bool {
         let posted_on = self.region.progress.as_ref();
-        self.region.state == State::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
+        self.region.state == MrState::Posted && posted_on.is_some_and(|p| Arc::ptr_eq(p, progress))
     }
 
-    #[inline]
-    pub(super) fn state(&self) -> State {
+    pub(super) fn state(&self) -> MrState {
         self.region.state
     }
 
-    #[inline]
     pub(super) fn region(&mut self) -> &mut Region {
         &mut self.region
     }

@@ -11,9 +11,7 @@ use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
 use super::device::{Device, Lease, Limits, Name};
-use super::noio::NoIo;
-use super::numa::{self, Near};
-use super::store::Store;
+use crate::mem::{MemCache, MemallocScope, NumaAlloc};
 use crate::raw as bindings;
 use crate::work::Queue;
 
@@ -31,7 +29,7 @@ use crate::work::Queue;
 /// - `taken` is set before a queue pair is made, and cleared only if making it fails.
 pub(crate) struct Pd {
     pd: NonNull<bindings::ib_pd>,
-    store: Option<Arc<Store>>,
+    cache: Option<Arc<MemCache>>,
     lease: Lease,
     taken: AtomicFlag,
 }
@@ -46,17 +44,17 @@ impl Pd {
     /// Allocates a protection domain. Process context, may sleep.
     ///
     /// It keeps the lease, so the device is not removed while the protection domain, or anything
-    /// made from it, exists. The memory of buffers, regions and queues comes from `store` as far as
-    /// it has some, and goes back to it.
+    /// made from it, exists. The memory of buffers, regions and queues comes from `cache` first,
+    /// and returns to it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(crate) fn new(lease: Lease, store: Option<Arc<Store>>) -> Result<Arc<Self>> {
-        if let Some(store) = &store {
-            store.open(numa::node(&lease.device()));
+    pub(crate) fn new(lease: Lease, cache: Option<Arc<MemCache>>) -> Result<Arc<Self>> {
+        if let Some(cache) = &cache {
+            cache.open(lease.device().node());
         }
-        // SAFETY: The device exists as long as it is leased. The name is static.
+        // SAFETY: The device exists while it is leased. The name is static.
         let pd = unsafe { bindings::__ib_alloc_pd(lease.device().as_ptr(), 0, super::caller()) };
         let pd = NonNull::new(from_err_ptr(pd)?).ok_or(ENOMEM)?;
         // INVARIANT: The protection domain was allocated above. If there is no memory for the
@@ -64,7 +62,7 @@ impl Pd {
         Ok(Arc::new(
             Self {
                 pd,
-                store,
+                cache,
                 lease,
                 taken: AtomicFlag::new(false),
             },
@@ -89,14 +87,12 @@ impl Pd {
         self.taken.store(false, Release);
     }
 
-    /// Returns the protection domain as `ib_core` takes it.
-    #[inline]
+    /// Returns the protection domain for C functions.
     pub(super) fn as_ptr(&self) -> *mut bindings::ib_pd {
         self.pd.as_ptr()
     }
 
-    /// Returns the device as `ib_core` takes it. It exists as long as `self`.
-    #[inline]
+    /// Returns the device for C functions. It exists while `self` does.
     pub(super) fn device(&self) -> *mut bindings::ib_device {
         self.lease.device().as_ptr()
     }
@@ -112,23 +108,22 @@ impl Pd {
     }
 
     /// Returns the device.
-    pub(super) fn as_device(&self) -> Device<'_> {
+    pub(super) fn as_device(&self) -> &Device {
         self.lease.device()
     }
 
-    /// Returns where the objects of the protection domain get their memory from.
-    pub(crate) fn near(&self) -> Near<'_> {
-        Near::new(&self.as_device(), self.store.as_ref())
+    /// Returns the allocator of the objects that are made from the protection domain.
+    pub(crate) fn allocator(&self) -> NumaAlloc<'_> {
+        NumaAlloc::new(self.as_device().node(), self.cache.as_ref())
     }
 
-    /// Returns the workqueue for completions, which exists as long as `self`, or `None` if it is
+    /// Returns the workqueue for completions, which exists while `self` does, or `None` if it is
     /// that of `ib_core`.
     pub(super) fn completions(&self) -> Option<&Queue> {
         self.lease.completions()
     }
 
     /// Returns the L_key of all memory that is mapped for the device.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: By the type invariant `pd` is valid. The field is constant after allocation.
         unsafe { (*self.pd.as_ptr()).local_dma_lkey }
@@ -138,7 +133,7 @@ impl Pd {
 impl Drop for Pd {
     fn drop(&mut self) {
         might_sleep();
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         // SAFETY: By the type invariant `pd` is valid. Everything that was made from it keeps this
         // value, so nothing of it is left.
         let error =

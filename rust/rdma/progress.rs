@@ -8,10 +8,10 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::buffer::Buffer;
 use super::mr::region::Region;
-use super::scatter::list::List;
-use super::stack::{Linked, Stack};
+use super::scatter::requests::List;
+use super::stack::{Linked, LinkedStack};
 use crate::mem::{Page, PageRef};
-use crate::work::Once;
+use crate::work::ReadOnce;
 
 /// Which work requests of a queue pair have completed, and which objects are freed when it has been
 /// drained.
@@ -19,9 +19,8 @@ use crate::work::Once;
 /// # Invariants
 ///
 /// - Every work request up to position `retired` has completed successfully.
-/// - `drained` is set only when no work request is outstanding and none can be posted any more:
-///   the device uses nothing that was posted, and the peer reaches no memory through this queue
-///   pair.
+/// - `drained` is set only when no work request is outstanding and none can be posted any more: the
+///   device uses nothing that was posted, and the peer reaches no memory through this queue pair.
 #[pin_data]
 pub(super) struct Progress {
     retired: Atomic<u64>,
@@ -35,19 +34,19 @@ pub(super) struct Progress {
 
 /// Objects whose owner has dropped them while the device could still use them.
 pub(super) struct Deferred {
-    buffers: Stack<Buffer>,
-    regions: Stack<Region>,
-    sources: Stack<List<PageRef>>,
-    sinks: Stack<List<Page>>,
+    buffers: LinkedStack<Buffer>,
+    regions: LinkedStack<Region>,
+    sources: LinkedStack<List<PageRef>>,
+    sinks: LinkedStack<List<Page>>,
 }
 
 impl Deferred {
     const fn new() -> Self {
         Self {
-            buffers: Stack::new(),
-            regions: Stack::new(),
-            sources: Stack::new(),
-            sinks: Stack::new(),
+            buffers: LinkedStack::new(),
+            regions: LinkedStack::new(),
+            sources: LinkedStack::new(),
+            sinks: LinkedStack::new(),
         }
     }
 }
@@ -55,13 +54,13 @@ impl Deferred {
 /// An object that [`Progress::defer`] can keep.
 pub(super) trait Deferrable: Linked {
     /// Returns the stack of objects of this type.
-    fn stack(deferred: &mut Deferred) -> &mut Stack<Self>;
+    fn stack(deferred: &mut Deferred) -> &mut LinkedStack<Self>;
 }
 
 macro_rules! deferrable {
     ($($field:ident: $object:ty,)*) => {
         $(impl Deferrable for $object {
-            fn stack(deferred: &mut Deferred) -> &mut Stack<Self> {
+            fn stack(deferred: &mut Deferred) -> &mut LinkedStack<Self> {
                 &mut deferred.$field
             }
         })*
@@ -76,7 +75,7 @@ deferrable! {
 }
 
 impl Progress {
-    /// Makes the progress of a new queue pair: nothing has completed.
+    /// Creates the progress of a new queue pair: nothing has completed.
     ///
     /// # Errors
     ///
@@ -96,15 +95,13 @@ impl Progress {
     }
 
     /// Returns the position of the last work request that is known to have completed.
-    #[inline]
     pub(super) fn retired(&self) -> u64 {
         // ORDERING: pairs with the store in `retire`: the effects of the work request, an
         // invalidation for example, happened before.
         self.retired.load(Acquire)
     }
 
-    /// Notes that all work requests up to `position` have completed successfully.
-    #[inline]
+    /// Records that all work requests up to `position` have completed successfully.
     pub(super) fn retire(&self, position: u64) {
         self.retired.store(position, Release);
     }
@@ -121,28 +118,26 @@ impl Progress {
         self.broken.read_once()
     }
 
-    /// Notes that the queue pair has failed: nothing is posted on its send queue any more.
-    #[inline]
+    /// Records that the queue pair has failed: nothing is posted on its send queue any more.
     pub(super) fn set_broken(&self) {
         self.broken.store(true, Relaxed);
     }
 
-    /// Notes an error of the queue pair that no work request reports: the device has reported it,
-    /// or Receives could not be posted. The handler of the next Receive reports it to the consumer.
+    /// Records an error of the queue pair that no work request reports: the device reported it, or
+    /// Receives could not be posted. The handler of the next Receive reports it to the consumer.
     #[cold]
     pub(super) fn set_fatal(&self) {
         self.set_broken();
         self.fatal.store(true, Relaxed);
     }
 
-    /// Returns whether such an error is to be reported, and forgets it.
-    #[inline]
+    /// Returns whether such an error is to be reported, and clears it.
     pub(super) fn take_fatal(&self) -> bool {
         // A queue pair with such an error is broken.
         self.is_broken() && self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
     }
 
-    /// Notes that the queue pair has been drained, and frees the deferred objects. May sleep.
+    /// Records that the queue pair was drained, and frees the deferred objects. May sleep.
     pub(super) fn set_drained(&self) {
         let mut deferred = self.deferred.lock();
         self.drained.store(true, Release);
@@ -164,5 +159,54 @@ impl Progress {
         }
         T::stack(&mut deferred).push(object);
         Ok(())
+    }
+}
+
+/// The last work request that uses an object.
+///
+/// If it has none, the device does not use the object. Otherwise the device may use the object
+/// until that work request has completed, or the queue pair of `progress` was drained.
+#[derive(Default)]
+pub(super) struct LastUse {
+    progress: Option<Arc<Progress>>,
+    position: u64,
+}
+
+impl LastUse {
+    /// Sets the work request: that at `position` of the queue pair of `progress`.
+    #[inline]
+    pub(super) fn set(&mut self, progress: &Arc<Progress>, position: u64) {
+        let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
+        if !self.progress.as_ref().is_some_and(same) {
+            self.progress = Some(progress.clone());
+        }
+        self.position = position;
+    }
+
+    /// Returns whether the device may be using the object.
+    #[inline]
+    pub(super) fn in_flight(&self) -> bool {
+        self.progress
+            .as_ref()
+            .is_some_and(|p| p.retired() < self.position && !p.is_drained())
+    }
+
+    /// Returns whether there was no work request since the last call of [`Self::clear`].
+    pub(super) fn is_clear(&self) -> bool {
+        self.position == 0
+    }
+
+    /// Ends the use of an object that is not in flight.
+    pub(super) fn clear(&mut self) {
+        self.position = 0;
+    }
+
+    /// Takes the progress of the queue pair, if the device may be using the object.
+    pub(super) fn take_progress(&mut self) -> Option<Arc<Progress>> {
+        if self.in_flight() {
+            self.progress.take()
+        } else {
+            None
+        }
     }
 }

@@ -5,20 +5,6 @@
 //! Everything that a queue pair needs is allocated when it is made, so posting never allocates.
 //! Each work request of the send queue belongs to a [`Tag`], by which its completion is reported,
 //! and has a *position*: work requests are numbered from 1 in the order of posting.
-//!
-//! | file | what it has |
-//! | --- | --- |
-//! | `tag.rs` | tags, and their completion entries |
-//! | `post.rs` | posting Sends with registrations before them, and invalidations |
-//! | `one_sided.rs` | posting RDMA Reads and Writes of a buffer |
-//! | `paged.rs` | posting page lists: replies with RDMA Writes, and RDMA Reads |
-//! | `chain.rs` | chains of work requests, which are posted together |
-//! | `sq.rs` | accounting of the send queue |
-//! | `completion.rs` | the consumer's trait, and the completion handlers |
-//! | `drain.rs` | taking a queue pair out of use |
-
-use core::marker::PhantomData;
-use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::prelude::*;
@@ -27,17 +13,16 @@ use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
 
 use super::cm::{CmHandler, CmId, Ident};
 use super::cq::Cq;
-use super::noio::NoIo;
 use super::pd::Pd;
 use super::progress::Progress;
-use super::recv::queue::{RecvQueue, Shape};
+use super::recv::queue::{RecvConfig, RecvQueue};
+pub(crate) use super::scatter::Remote;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
 
 mod chain;
 mod completion;
 mod drain;
-mod one_sided;
-mod paged;
 mod post;
 mod sq;
 mod tag;
@@ -45,7 +30,6 @@ mod tag;
 pub(super) use chain::Chain;
 pub(crate) use completion::{Completions, WcError};
 pub(crate) use drain::SEND_WRS as DRAIN_SEND_WRS;
-pub(crate) use one_sided::Remote;
 pub(crate) use post::PostError;
 pub(crate) use sq::holds_chain;
 pub(crate) use tag::Tag;
@@ -77,8 +61,8 @@ pub(crate) struct QpConfig {
 
 impl QpConfig {
     /// Returns the number and the size of the Receives.
-    fn receives(&self) -> Shape {
-        Shape {
+    fn receives(&self) -> RecvConfig {
+        RecvConfig {
             count: self.recv_wr,
             max: self.recv_max,
             size: self.recv_size,
@@ -92,18 +76,43 @@ impl QpConfig {
     }
 }
 
-/// The inside of a queue pair, at a fixed address.
+/// A queue pair of a reliable connection, with its completion queue and Receive buffers.
+///
+/// Dropping it drains it, so no completion is being or will be handled after that. Drop it in
+/// process context, where it may sleep, and not from [`Completions`] or [`CmHandler`].
+///
+/// # Examples
+///
+/// Everything that a connection needs, in the order in which it is made:
+///
+/// ```
+/// let device = cm.device().ok_or(ENODEV)?;
+/// let pd = Pd::new(devices.lease(device, removal)?, None)?;
+/// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
+/// let outcome = Outcome::new()?;
+/// let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
+/// qp.post_receives()?;
+/// ```
+///
+/// A Send behind the registrations of two regions, posted as one chain:
+///
+/// ```
+/// let regions = [&mut read, &mut write];
+/// let out = &mut client.out;
+/// client.qp.post_send(TAG, regions, out, wire::LEN, false)?;
+/// ```
 ///
 /// # Invariants
 ///
-/// - `qp` is null while the value is being made. After that it is a queue pair that was created
+/// - `qp` is null while the value is being created. After that it is a queue pair that was created
 ///   through `ident`, completes on `cq`, and has this value as its context. It exists until
 ///   `destroyed` is set; before that, both queues have been closed.
 /// - All outstanding work requests refer to `tags`, `marker` or `recv_queue`, none of which moves.
 ///
 /// Fields are dropped in this order, after the queue pair and the worker of `cq` have ended.
-#[pin_data]
-struct Inner<C: Completions> {
+#[pin_data(PinnedDrop)]
+pub(crate) struct Qp<C: Completions> {
+    /// Null while the value is being created.
     qp: *mut bindings::ib_qp,
     /// Number of the queue pair.
     number: u32,
@@ -128,100 +137,44 @@ struct Inner<C: Completions> {
     ident: Arc<Ident>,
 }
 
-/// What posting and the handler of send completions share.
+// SAFETY: Any task may call verbs for a queue pair. Everything else is immutable, atomic, behind a
+// lock, or a `C`, which is `Send` and `Sync`.
+unsafe impl<C: Completions> Send for Qp<C> {}
+// SAFETY: Verbs synchronise their callers. Everything else is immutable, atomic, behind a lock, or
+// a `C`, which is `Send` and `Sync`.
+unsafe impl<C: Completions> Sync for Qp<C> {}
+
+/// The state that posting and the handler of send completions share.
 struct Sending {
     queue: SendQueue,
     /// Whether work requests may still be posted.
     open: bool,
 }
 
-/// A queue pair of a reliable connection, with its completion queue and Receive buffers.
-///
-/// Dropping it drains it, so no completion is being or will be handled after that. Drop it in
-/// process context, where it may sleep, and not from [`Completions`] or [`CmHandler`].
-///
-/// # Examples
-///
-/// Everything that a connection needs, in the order in which it is made:
-///
-/// ```
-/// let device = cm.device().ok_or(ENODEV)?;
-/// let pd = Pd::new(devices.lease(&device, removal)?, None)?;
-/// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
-/// let outcome = Outcome::new()?;
-/// let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
-/// qp.post_receives()?;
-/// ```
-///
-/// A Send behind the registrations of two regions, posted as one chain:
-///
-/// ```
-/// let regions = [&mut read, &mut write];
-/// let out = &mut client.out;
-/// client.qp.post_send(TAG, regions, out, wire::LEN, false)?;
-/// ```
-///
-/// # Invariants
-///
-/// `inner` points to a leaked, pinned box with a queue pair in it, which is freed with this value.
-pub(crate) struct Qp<C: Completions> {
-    inner: NonNull<Inner<C>>,
-    owns: PhantomData<Inner<C>>,
-}
-
-// SAFETY: Any task may call verbs for a queue pair. Everything else in `Inner` is immutable,
-// atomic, behind a lock, or a `C`, which is `Send` and `Sync`.
-unsafe impl<C: Completions> Send for Qp<C> {}
-// SAFETY: Verbs synchronise their callers. Everything else in `Inner` is immutable, atomic, behind
-// a lock, or a `C`, which is `Send` and `Sync`.
-unsafe impl<C: Completions> Sync for Qp<C> {}
-// The handle may move: what must not is in the box.
-impl<C: Completions> Unpin for Qp<C> {}
-
 impl<C: Completions> Qp<C> {
-    /// Makes a queue pair for an identifier whose address has been resolved, or that came with a
-    /// connection request. Process context, may sleep.
+    /// Creates a queue pair for a cm_id whose address was resolved, or that came with a connection
+    /// request. Process context, may sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the identifier has a queue pair, or `pd` has or had one; `EINVAL` if `cq`, `pd`
-    /// and the identifier are not of the same device, if `cq` is too short for the queues, or if
-    /// the device has no queues of that length; `ENOMEM`, or another error of the driver.
+    /// `EBUSY` if the cm_id has a queue pair, or `pd` has or had one; `EINVAL` if `cq`, `pd` and
+    /// the cm_id are not of the same device, if `cq` is too short for the queues, or if the device
+    /// has no queues of that length; `ENOMEM`, or another error of the driver.
     pub(crate) fn new<H: CmHandler>(
         cm: &CmId<H>,
         pd: &Arc<Pd>,
         cq: Cq,
         config: &QpConfig,
         consumer: Arc<C>,
-    ) -> Result<Self> {
+    ) -> Result<Pin<KBox<Self>>> {
         let fits = config.entries().is_some_and(|n| n <= cq.entries());
         if !Arc::ptr_eq(cq.pd(), pd) || !fits || config.send_sge == 0 {
             return Err(EINVAL);
         }
-        let inner = Inner::new(cm.ident(), pd, cq, config, consumer)?;
-        let inner = KBox::pin_init(inner, GFP_KERNEL)?;
-        // SAFETY: The value stays in its box, at the same address, until it is dropped.
-        let inner = KBox::into_raw(unsafe { Pin::into_inner_unchecked(inner) });
-        // SAFETY: The box was leaked just now, so `inner` is valid, pinned, and not shared.
-        let made = unsafe { Inner::create(inner, config) };
-        if let Err(error) = made {
-            // SAFETY: `inner` comes from `KBox::into_raw`. Without a queue pair nothing refers to
-            // it.
-            drop(unsafe { KBox::from_raw(inner) });
-            return Err(error);
-        }
-        // INVARIANT: The box was leaked above, and `create` has made the queue pair.
-        Ok(Self {
-            // SAFETY: The pointer of a box is not null.
-            inner: unsafe { NonNull::new_unchecked(inner) },
-            owns: PhantomData,
-        })
-    }
-
-    #[inline]
-    fn inner(&self) -> &Inner<C> {
-        // SAFETY: By the type invariant `inner` is valid, and it is borrowed only for reading.
-        unsafe { self.inner.as_ref() }
+        let qp = Self::unmade(cm.ident(), pd, cq, config, consumer)?;
+        let mut qp = KBox::pin_init(qp, GFP_KERNEL)?;
+        qp.as_mut().create(config)?;
+        Ok(qp)
     }
 
     /// Posts all Receives. To be called once, before connecting or accepting.
@@ -230,7 +183,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// `ENOTCONN` after draining, or the error of the device's driver.
     pub(crate) fn post_receives(&self) -> Result {
-        self.recv_queue().post_all()
+        self.recv_queue.post_all()
     }
 
     /// Allocates `n` more Receives, or as many as [`QpConfig`] allows, and posts them. Returns how
@@ -241,7 +194,7 @@ impl<C: Completions> Qp<C> {
     /// `ENOTCONN` after draining; `ENOMEM`; `EIO` if the device cannot map the memory; or the error
     /// of the device's driver, after which the queue pair counts as broken.
     pub(crate) fn add_receives(&self, n: u32) -> Result<u32> {
-        self.recv_queue().grow(n)
+        self.recv_queue.grow(n)
     }
 
     /// Gives every Receive a buffer of `size` bytes: as its next message was handled, or at once if
@@ -254,130 +207,103 @@ impl<C: Completions> Qp<C> {
     /// their number meanwhile; `ENOTCONN` after draining; `EINVAL` for a size that does not fit a
     /// work request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
-        let _scope = NoIo::enter();
-        self.recv_queue().enlarge(size)
+        let _scope = MemallocScope::noio();
+        self.recv_queue.enlarge(size)
     }
 
     /// Returns the number of Receives that [`Self::enlarge_receives`] has not reached yet. The peer
     /// may send messages of the larger size once there are none.
-    #[inline]
     pub(crate) fn smaller_receives(&self) -> u32 {
-        self.recv_queue().smaller()
+        self.recv_queue.smaller()
     }
 
     /// Returns the position of the last work request of the send queue that is known to have
-    /// completed successfully. All work requests before it have completed, too.
-    #[inline]
+    /// completed successfully. All work requests before it have completed as well.
     pub(crate) fn retired(&self) -> u64 {
-        self.inner().progress.retired()
+        self.progress.retired()
     }
 
     /// Returns whether work requests of the send queue are not known to have completed.
     pub(crate) fn has_outstanding(&self) -> bool {
-        let inner = self.inner();
-        inner.sending.lock().queue.posted() != inner.progress.retired()
+        self.sending.lock().queue.posted() != self.progress.retired()
     }
 
     /// Returns the number of entries of the send queue that no work request uses, and of all.
     pub(crate) fn send_queue(&self) -> (u32, u32) {
-        self.inner().sending.lock().queue.room()
+        self.sending.lock().queue.room()
     }
 
     /// Returns the number of Receives that are posted, and of all.
     pub(crate) fn receives(&self) -> (u32, u32) {
-        self.recv_queue().counts()
+        self.recv_queue.counts()
     }
 
     /// Returns whether the queue pair has failed, so that a new connection is needed.
-    #[inline]
     pub(crate) fn is_broken(&self) -> bool {
-        self.inner().progress.is_broken()
+        self.progress.is_broken()
     }
 
-    /// Notes that the connection is being given up, so that flushed Receives are expected and not
+    /// Marks the connection as being closed, so that flushed Receives are expected and not
     /// reported. Any context.
-    pub(crate) fn shut(&self) {
-        self.inner().flushed.store(true, Relaxed);
+    pub(crate) fn expect_flush(&self) {
+        self.flushed.store(true, Relaxed);
     }
 
     /// Returns whether [`Self::drain`] has finished.
-    #[inline]
     #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn is_drained(&self) -> bool {
-        self.inner().progress.is_drained()
-    }
-
-    /// Ends the connection, if there is one, and takes the queue pair out of use. Nothing can be
-    /// posted any more, outstanding work requests are flushed, and all completions have been
-    /// handled when this returns. After that the peer cannot reach any memory through the queue
-    /// pair.
-    ///
-    /// Over iWARP, a connection attempt that is under way delays this for as long as the device
-    /// tries, because some drivers flush only when the attempt has ended.
-    ///
-    /// If the device or its driver refuses to drain the queue pair, the queue pair is destroyed
-    /// instead.
-    ///
-    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. A second call waits
-    /// for the first one, and does nothing else.
-    pub(crate) fn drain(&self) {
-        self.inner().drain();
+        self.progress.is_drained()
     }
 
     /// Returns the number of the completion queue; see [`Cq::id`].
-    #[inline]
     pub(crate) fn cq_id(&self) -> u32 {
-        self.inner().cq_id
+        self.cq_id
     }
 
     /// Returns the protection domain.
-    #[inline]
     pub(crate) fn pd(&self) -> &Arc<Pd> {
-        &self.inner().pd
+        &self.pd
     }
 
-    #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
-        &self.inner().progress
+        &self.progress
     }
 
-    #[inline]
     pub(super) fn recv_queue(&self) -> &Arc<RecvQueue> {
-        &self.inner().recv_queue
+        &self.recv_queue
     }
 }
 
-impl<C: Completions> Drop for Qp<C> {
-    fn drop(&mut self) {
-        let _scope = NoIo::enter();
-        let inner = self.inner();
-        inner.drain();
-        // The completion queue is freed before `inner` is: a driver may still report completions,
-        // which refer to it.
-        inner.destroy();
+#[pinned_drop]
+impl<C: Completions> PinnedDrop for Qp<C> {
+    fn drop(self: Pin<&mut Self>) {
+        if self.qp.is_null() {
+            return;
+        }
+        let _scope = MemallocScope::noio();
+        self.drain();
+        // The completion queue is freed before the fields are: a driver may still report
+        // completions, which refer to them.
+        self.destroy();
         // The protection domain stays taken: some of its regions may still be registered.
-        inner.ident.detach();
-        // SAFETY: By the type invariant the box was leaked, and `self` is not used after this. The
-        // value was pinned and is dropped in place. Nothing refers to it any more: queue pair and
-        // completion queue have been destroyed.
-        drop(unsafe { KBox::from_raw(self.inner.as_ptr()) });
+        self.ident.detach();
     }
 }
 
-impl<C: Completions> Inner<C> {
+impl<C: Completions> Qp<C> {
     /// Allocates everything but the queue pair itself. May sleep.
-    fn new<'a>(
+    fn unmade<'a>(
         ident: &'a Arc<Ident>,
         pd: &'a Arc<Pd>,
         cq: Cq,
         config: &QpConfig,
         consumer: Arc<C>,
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
-        let tags = Tags::new(pd.near(), config.tags, Self::send_done)?;
+        let tags = Tags::new(pd.allocator(), config.tags, Self::send_done)?;
         let progress = Progress::new()?;
         let recv_queue = RecvQueue::new(pd, config.receives(), &progress, Self::recv_done)?;
         let sending = Sending {
-            queue: SendQueue::new(pd.near(), config.send_wr)?,
+            queue: SendQueue::new(pd.allocator(), config.send_wr)?,
             open: true,
         };
         Ok(pin_init!(Self {
@@ -386,8 +312,8 @@ impl<C: Completions> Inner<C> {
             cq_id: cq.id(),
             lkey: pd.lkey(),
             progress,
-            sending <- new_spinlock!(sending, "rdma::Inner::sending"),
-            draining <- new_mutex!((), "rdma::Inner::draining"),
+            sending <- new_spinlock!(sending, "rdma::Qp::sending"),
+            draining <- new_mutex!((), "rdma::Qp::draining"),
             flushed: AtomicFlag::new(false),
             destroyed: AtomicFlag::new(false),
             marker: Marker::new(),
@@ -402,46 +328,44 @@ impl<C: Completions> Inner<C> {
 
     /// Creates the queue pair. May sleep.
     ///
-    /// # Safety
+    /// # Errors
     ///
-    /// `this` is valid, pinned, and not shared.
-    unsafe fn create(this: *mut Self, config: &QpConfig) -> Result {
-        // SAFETY: The caller promises that `this` is valid and not shared.
-        let inner = unsafe { &*this };
-        let mut attributes = inner.attributes(config)?;
+    /// See [`Self::new`]. There is no queue pair then.
+    fn create(self: Pin<&mut Self>, config: &QpConfig) -> Result {
+        let mut attributes = self.attributes(config)?;
+        // SAFETY: No pinned field is moved below.
+        let this: *mut Self = unsafe { self.get_unchecked_mut() };
         attributes.qp_context = this.cast();
-        // SAFETY: The completion queue belongs to `inner`, and nothing completes on it yet.
-        unsafe { (*inner.cq.as_ptr()).cq_context = this.cast() };
-        inner.pd.attach()?;
-        inner.ident.attach().inspect_err(|_| inner.pd.detach())?;
-        let made = inner.ident.exclusively(|id| {
-            // SAFETY: Identifier, protection domain and attributes are valid. The connection
-            // manager compares the device of the protection domain with that of the identifier.
+        // SAFETY: The pointer is that of a valid value. It is not shared, except that the device
+        // may report events, for which it is borrowed as here.
+        let shared = unsafe { &*this };
+        // SAFETY: The completion queue belongs to this value, and nothing completes on it yet.
+        unsafe { (*shared.cq.as_ptr()).cq_context = this.cast() };
+        shared.pd.attach()?;
+        let attached = shared.ident.attach();
+        attached.inspect_err(|_| shared.pd.detach())?;
+        let made = shared.ident.exclusively(|id| {
+            // SAFETY: The cm_id, the protection domain and the attributes are valid. The connection
+            // manager compares the device of the protection domain with that of the cm_id.
             to_result(unsafe {
-                bindings::rdma_create_qp(id, inner.pd.as_ptr(), &raw mut attributes)
+                bindings::rdma_create_qp(id, shared.pd.as_ptr(), &raw mut attributes)
             })
-            // SAFETY: After success, the identifier is valid and has the queue pair.
+            // SAFETY: After success, the cm_id is valid and has the queue pair.
             .map(|()| unsafe { (*id).qp })
         });
-        match made {
-            Ok(qp) => {
-                // INVARIANT: The queue pair was created through `ident` just now.
-                // SAFETY: `this` is valid and not shared, and `inner` is not used after this. The
-                // queue pair is valid, and its number is constant. It is destroyed only after its
-                // receive queue has been closed.
-                unsafe {
-                    (*this).qp = qp;
-                    (*this).number = (*qp).qp_num;
-                    (*this).recv_queue.open(qp);
-                }
-                Ok(())
-            }
-            Err(error) => {
-                inner.ident.detach();
-                inner.pd.detach();
-                Err(error)
-            }
+        let qp = made.inspect_err(|_| {
+            shared.ident.detach();
+            shared.pd.detach();
+        })?;
+        // INVARIANT: The queue pair was created through `ident`, with this value as its context.
+        // SAFETY: `this` is valid, and no event reads the two fields. The queue pair is valid, and
+        // its number is constant. It is destroyed only after its receive queue was closed.
+        unsafe {
+            (*this).qp = qp;
+            (*this).number = (*qp).qp_num;
+            (*this).recv_queue.open(qp);
         }
+        Ok(())
     }
 
     /// Describes the queue pair to be created.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages that have arrived.
+//! Received messages.
 //!
 //! A Receive buffer belongs to the device from posting to completion, and nothing can read it then.
 //! After completion it belongs to a [`Received`], which lends the bytes out and returns the buffer
@@ -10,17 +10,16 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
 use kernel::sync::Arc;
 
 use super::progress::Progress;
 use super::qp::{Completions, Qp};
 use crate::raw as bindings;
 
-mod held;
 pub(super) mod queue;
 mod slots;
 
-pub(crate) use held::Held;
 use queue::RecvQueue;
 use slots::Slot;
 
@@ -28,22 +27,21 @@ use slots::Slot;
 ///
 /// # Invariants
 ///
-/// `slot` is a slot of a receive queue that exists as long as this value is used. It has completed,
-/// and belongs to this value.
-struct Filled {
+/// `slot` is a slot of a receive queue that exists while this value is used. It has completed, and
+/// belongs to this value.
+struct FilledSlot {
     slot: NonNull<Slot>,
     len: usize,
     invalidated: Option<u32>,
 }
 
-impl Filled {
+impl FilledSlot {
     /// Takes the message out of a completion.
     ///
     /// # Safety
     ///
-    /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists as long as the
+    /// `wc` is a successful completion of a Receive of a [`RecvQueue`], which exists while the
     /// value is used. Nothing else uses the slot.
-    #[inline]
     unsafe fn new(wc: &bindings::ib_wc) -> Self {
         // SAFETY: Completions of a receive queue identify the work request by `wr_cqe`.
         let cqe = unsafe { wc.__bindgen_anon_1.wr_cqe };
@@ -53,8 +51,7 @@ impl Filled {
         // not null, and that nothing else uses the slot.
         let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
         // The length comes from the device: it is limited to the buffer in any case.
-        // CAST: `usize` has at least 32 bits.
-        let len = (wc.byte_len as usize).min(buffer.len());
+        let len = u32_as_usize(wc.byte_len).min(buffer.len());
         buffer.sync_for_cpu(len);
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
@@ -64,7 +61,8 @@ impl Filled {
         } else {
             None
         };
-        // INVARIANT: The caller promises it.
+        // INVARIANT: The caller promises that the Receive has completed, and that nothing else uses
+        // its slot.
         Self {
             slot,
             len,
@@ -73,7 +71,6 @@ impl Filled {
     }
 
     /// Returns the message.
-    #[inline]
     fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant the slot is valid and belongs to this value, so the device
         // does not write its buffer.
@@ -82,7 +79,6 @@ impl Filled {
     }
 
     /// Returns the number of the slot.
-    #[inline]
     fn index(&self) -> u32 {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         unsafe { (*self.slot.as_ptr()).index }
@@ -116,8 +112,8 @@ impl Filled {
     }
 }
 
-/// A message that has arrived, in its Receive buffer. Dropping it returns the buffer to the receive
-/// queue, which posts it again.
+/// A received message in its Receive buffer. Dropping it returns the buffer to the receive queue,
+/// which posts it again.
 ///
 /// # Examples
 ///
@@ -143,17 +139,16 @@ impl Filled {
 ///   `qp` from the handler, and is not `Send`.
 pub(crate) struct Received<'a, C: Completions> {
     qp: &'a Qp<C>,
-    filled: Filled,
+    filled: FilledSlot,
 }
 
 impl<'a, C: Completions> Received<'a, C> {
-    /// Takes ownership of the Receive that has completed.
+    /// Takes ownership of a completed Receive.
     ///
     /// # Safety
     ///
     /// `wc` is a successful completion of a Receive of `qp`'s receive queue, and this is called
     /// once for it, by the handler of the completion, for which alone `qp` is borrowed.
-    #[inline]
     pub(super) unsafe fn new(qp: &'a Qp<C>, wc: &bindings::ib_wc) -> Self {
         // INVARIANT: The caller promises that the Receive is one of this queue, and that this is
         // the handler.
@@ -161,48 +156,45 @@ impl<'a, C: Completions> Received<'a, C> {
             qp,
             // SAFETY: The Receive has completed, so the device does not use the slot, and as this
             // is called once, nothing else does. The queue pair is borrowed and keeps the queue.
-            filled: unsafe { Filled::new(wc) },
+            filled: unsafe { FilledSlot::new(wc) },
         }
     }
 
     /// Returns the message.
-    #[inline]
     pub(crate) fn bytes(&self) -> &[u8] {
         self.filled.bytes()
     }
 
     /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
-    #[inline]
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.filled.invalidated
     }
 
     /// Returns the number of the Receive, for traces.
-    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.filled.index()
     }
 
-    /// Keeps the message longer than the handler of its completion runs. The Receive is not posted
-    /// again before the result is dropped. The consumer sets [`Completions::HOLDS`].
-    #[inline]
+    /// Keeps the message beyond the handler of its completion. The Receive is not posted again
+    /// before the result is dropped. The consumer sets [`Completions::HOLDS`].
     pub(crate) fn hold(self) -> Held {
         // The slot is handed over, so it must not be given back here.
         let this = ManuallyDrop::new(self);
-        let filled = Filled { ..this.filled };
-        // SAFETY: By the type invariant the slot is one of this queue.
-        unsafe { Held::new(this.qp.recv_queue().clone(), filled) }
+        let filled = FilledSlot { ..this.filled };
+        // INVARIANT: By the type invariant the slot is one of this queue.
+        Held {
+            queue: this.qp.recv_queue().clone(),
+            filled,
+        }
     }
 
     /// Returns the progress of the queue pair that the message came on.
-    #[inline]
     pub(super) fn progress(&self) -> &Arc<Progress> {
         self.qp.progress()
     }
 }
 
 impl<C: Completions> Drop for Received<'_, C> {
-    #[inline]
     fn drop(&mut self) {
         let queue = self.qp.recv_queue();
         // SAFETY: By the type invariant the slot is one of this queue, and this is the completion
@@ -214,5 +206,60 @@ impl<C: Completions> Drop for Received<'_, C> {
                 self.filled.give_back_in_worker(queue);
             }
         }
+    }
+}
+
+/// A received message in its Receive buffer, which its owner may keep and pass to another thread.
+/// Dropping it posts the Receive again. It may outlive the queue pair; dropping it then frees the
+/// buffer.
+///
+/// # Examples
+///
+/// A handler keeps messages while there is room for them:
+///
+/// ```
+/// if h.held.len() < h.held.capacity() {
+///     drop(h.held.push_within_capacity(msg.hold()));
+/// }
+/// ```
+///
+/// # Context
+///
+/// A message may be dropped in process context, with spinlocks held, but not in an interrupt or
+/// softirq. Dropping the last object of a [`Pd`](super::pd::Pd) sleeps, and a message keeps the
+/// `Pd`. An owner that drops messages with spinlocks held must therefore keep the `Pd` alive
+/// meanwhile, as the queue pair does. A message also delays the removal of the device.
+///
+/// # Invariants
+///
+/// The slot of `filled` is one of `queue`.
+pub(crate) struct Held {
+    queue: Arc<RecvQueue>,
+    filled: FilledSlot,
+}
+
+// SAFETY: A held message owns its slot and a reference to the queue, both of which any task may
+// use.
+unsafe impl Send for Held {}
+// SAFETY: Through a shared reference, the slot is only read.
+unsafe impl Sync for Held {}
+
+impl Held {
+    /// Returns the message.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        self.filled.bytes()
+    }
+
+    /// Returns the number of the Receive, for traces.
+    pub(crate) fn index(&self) -> u32 {
+        self.filled.index()
+    }
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        // SAFETY: By the type invariant the slot is one of `queue`. This is the destructor, so the
+        // value is not used after this.
+        unsafe { self.filled.give_back(&self.queue) };
     }
 }

@@ -23,24 +23,30 @@
 use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::buffer::DmaDirection;
 use super::mr::MrPool;
 use super::pd::Pd;
-use super::qp::Remote;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
 mod gather;
-pub(super) mod list;
-mod posting;
-mod regions;
 pub(super) mod requests;
 
-use list::List;
+use requests::List;
+
+/// Memory of the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Remote {
+    /// Address of the first byte, as the peer sent it.
+    pub(crate) addr: u64,
+    /// R_key, as the peer sent it.
+    pub(crate) rkey: u32,
+}
 
 /// Pages of a reply, and the RDMA Writes that move them to the requester.
 ///
@@ -67,25 +73,23 @@ use list::List;
 pub(crate) struct Source(ManuallyDrop<KBox<List<PageRef>>>);
 
 impl Source {
-    /// Makes an empty list. May sleep.
+    /// Creates an empty list. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::ToDevice, GFP_KERNEL)?;
+        let list = List::new(pd, DataDirection::ToDevice, GFP_KERNEL)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
     /// Returns whether the RDMA Writes may still be outstanding.
-    #[inline]
     pub(crate) fn in_flight(&self) -> bool {
-        self.0.requests.in_flight()
+        self.0.requests.last_use.in_flight()
     }
 
     /// Returns the pages, or `None` while the RDMA Writes may be outstanding. The caller removes no
     /// page whose bytes were passed to [`Self::write`] before the list is finished or cleared.
-    #[inline]
     pub(crate) fn pages(&mut self) -> Option<&mut KVec<PageRef>> {
         (!self.in_flight()).then_some(&mut self.0.pages)
     }
@@ -93,15 +97,14 @@ impl Source {
     /// Adds RDMA Writes of `pieces` to the memory of the peer at `to`, each with at most
     /// `sges_per_wr` scatter/gather entries. May sleep.
     ///
-    /// The user of the pieces promises that their memory stays as long as the list is not cleared;
-    /// the references in [`Self::pages`] can ensure that.
+    /// The user of the pieces promises that their memory stays until the list is cleared; the
+    /// references in [`Self::pages`] can ensure that.
     ///
     /// # Errors
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
     /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
-    /// memory. After an error other than `EBUSY` the list has no
-    /// RDMA Writes.
+    /// memory. After an error other than `EBUSY` the list has no RDMA Writes.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -115,26 +118,23 @@ impl Source {
     }
 
     /// Returns the number of pages.
-    #[inline]
     pub(crate) fn page_count(&self) -> usize {
         self.0.pages.len()
     }
 
-    /// Returns whether others have references to the second page. The first one is that of the
-    /// head of a reply, and the pages of a file follow it.
-    #[inline]
+    /// Returns whether something else has references to the second page. The first page is that of
+    /// the head of a reply, and the pages of a file follow.
     pub(crate) fn is_shared(&self) -> bool {
         self.0.pages.get(1).is_some_and(PageRef::is_shared)
     }
 
     /// Returns the number of work requests.
-    #[inline]
     pub(crate) fn work_requests(&self) -> u32 {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, and forgets the pages and the RDMA Writes. Returns false, and does
-    /// nothing, while they may be outstanding.
+    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and does nothing,
+    /// while they may be outstanding.
     pub(crate) fn clear(&mut self) -> bool {
         let cleared = self.0.requests.clear();
         if cleared {
@@ -143,7 +143,6 @@ impl Source {
         cleared
     }
 
-    #[inline]
     pub(super) fn list(&mut self) -> &mut List<PageRef> {
         &mut self.0
     }
@@ -179,25 +178,18 @@ impl Drop for Source {
 pub(crate) struct Sink(ManuallyDrop<KBox<List<Page>>>);
 
 impl Sink {
-    /// Makes an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>, gfp: Flags) -> Result<Self> {
-        let list = List::new(pd, DmaDirection::FromDevice, gfp)?;
+        let list = List::new(pd, DataDirection::FromDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(list)))
     }
 
-    /// Returns whether the RDMA Reads may still be outstanding.
-    #[inline]
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn in_flight(&self) -> bool {
-        self.0.requests.in_flight()
-    }
-
     /// Returns the pages, or `None` while the RDMA Reads may be outstanding. The memory is unmapped
-    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are forgotten.
+    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are dropped.
     pub(crate) fn pages(&mut self) -> Option<&mut KVec<Page>> {
         let list = &mut **self.0;
         list.requests.clear().then_some(&mut list.pages)
@@ -239,8 +231,8 @@ impl Sink {
         }
     }
 
-    /// Lets each RDMA Read of this list, now and later, wait until all before it on the queue pair
-    /// have ended.
+    /// Fences each RDMA Read of this list, now and later: it waits until all RDMA Reads before it
+    /// on the queue pair have ended (`IB_SEND_FENCE`).
     #[cold]
     pub(crate) fn fence_reads(&mut self) {
         self.0.requests.flags = bindings::ib_send_flags_IB_SEND_FENCE;
@@ -266,23 +258,10 @@ impl Sink {
     }
 
     /// Returns the number of work requests, registrations included.
-    #[inline]
     pub(crate) fn work_requests(&self) -> u32 {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, frees the pages, and forgets the RDMA Reads. Returns false, and does
-    /// nothing, while they may be outstanding.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn clear(&mut self) -> bool {
-        let cleared = self.0.requests.clear();
-        if cleared {
-            self.0.pages.clear();
-        }
-        cleared
-    }
-
-    #[inline]
     pub(super) fn list(&mut self) -> &mut List<Page> {
         &mut self.0
     }
@@ -297,8 +276,7 @@ impl Drop for Sink {
 
 /// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
 fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
-    // CAST: `usize` has at least 32 bits.
-    let end = at.checked_add(len as usize)?;
+    let end = at.checked_add(u32_as_usize(len))?;
     if end > pages.len().checked_mul(PAGE_SIZE)? {
         return None;
     }

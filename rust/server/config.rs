@@ -1,23 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the administrator can set, and the counters that are shown beside it.
+//! The sysctls of the server, the configuration of a connection, and the sizes that follow from it
+//! on a device.
 //!
-//! A setting is read when a connection is accepted, and holds for that connection until it ends.
+//! A setting is sampled when a connection is accepted, and holds until that connection ends.
 
+use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
-use crate::sunrpc::sysctl::{Counter, Entry, Knob};
+use crate::conn::queues::{Demand, Queues};
+use crate::proto::responder::grant::Grant;
+use crate::proto::responder::limits::Limits;
+use crate::proto::session::SPARE_RECEIVES;
+use crate::rdma::cq::DRAIN_ENTRIES;
+use crate::rdma::device;
+use crate::rdma::qp::DRAIN_SEND_WRS;
+use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
+use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::Version;
 
 /// The most calls of a requester that may be outstanding: its grant never exceeds them.
-pub(crate) static MAX_REQUESTS: Knob = Knob::new(c"max_requests", 128, 4, 16384);
+pub(crate) static MAX_REQUESTS: IntSysctl = IntSysctl::new(c"max_requests", 128, 4, 16384);
 
 /// The inline threshold in bytes, transport header included: the longest message that is received
 /// inline, and the longest that is sent inline if the requester receives as much.
-pub(crate) static MAX_REQ_SIZE: Knob = Knob::new(c"max_req_size", 4096, 4096, 65536);
+pub(crate) static MAX_REQ_SIZE: IntSysctl = IntSysctl::new(c"max_req_size", 4096, 4096, 65536);
 
-/// The highest version of RPC-over-RDMA that is served. It is a setting of ours.
-static MAX_VERSION: Knob = Knob::new(c"max_version", 2, 1, 2);
+/// The highest version of RPC-over-RDMA that is served. The stock module has no such setting.
+static MAX_VERSION: IntSysctl = IntSysctl::new(c"max_version", 2, 1, 2);
 
 /// Returns the lowest and the highest version that a new connection is served in.
 pub(crate) fn versions() -> (Version, Version) {
@@ -28,12 +38,12 @@ pub(crate) fn versions() -> (Version, Version) {
     (Version::One, highest)
 }
 
-/// The most calls to a requester that may be outstanding. The stock module has no setting for it.
+/// The most backchannel calls that may be outstanding. The stock module has no setting for that.
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
-/// It has no effect, as in the stock module; scripts may set it. The number of RDMA Reads that are
-/// outstanding follows from the connection request and the device.
-static READ_DEPTH: Knob = Knob::new(c"max_outbound_read_requests", 16, 1, 255);
+/// This setting has no effect, as in the stock module; scripts may set it. The number of
+/// outstanding RDMA Reads follows from the connection request and the device.
+static READ_DEPTH: IntSysctl = IntSysctl::new(c"max_outbound_read_requests", 16, 1, 255);
 
 /// Read segments whose RDMA Reads were started.
 pub(crate) static READS: Counter = Counter::new(c"rdma_stat_read");
@@ -47,71 +57,226 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 /// Chains of work requests that found the send queue full.
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
-/// Calls of RFC 5666 with padding that were received. This counter and the next two are ours.
-pub(crate) static PADDED: Counter = Counter::new(c"rdma_stat_padded");
+// Counters that are always zero. The stock module has them for scripts, and so has this module.
+static RQ_STARVE: IntSysctl = zero(c"rdma_stat_rq_starve");
+static RQ_POLL: IntSysctl = zero(c"rdma_stat_rq_poll");
+static RQ_PROD: IntSysctl = zero(c"rdma_stat_rq_prod");
+static SQ_POLL: IntSysctl = zero(c"rdma_stat_sq_poll");
+static SQ_PROD: IntSysctl = zero(c"rdma_stat_sq_prod");
 
-/// Messages of RFC 5666 that say that a reply's read chunks were read.
-pub(crate) static DONE: Counter = Counter::new(c"rdma_stat_done");
-
-/// Calls of the Connection Configuration Protocol of RFC 5666 that were answered.
-pub(crate) static CONF: Counter = Counter::new(c"rdma_stat_conf");
-
-/// Replies that were exposed as read chunks.
-pub(crate) static EXPOSED: Counter = Counter::new(c"rdma_stat_exposed");
-
-/// Whether replies to clients that send no private data may be exposed as read chunks, where the
-/// client has offered too little room. It is a setting of ours.
-static READ_CHUNKS: Knob = Knob::new(c"read_chunks", 0, 0, 1);
-
-/// Returns whether replies may be exposed as read chunks.
-pub(super) fn exposes() -> bool {
-    READ_CHUNKS.get() != 0
-}
-
-/// The alignment in bytes that the server recommends for opaque data, to clients that ask by that
-/// protocol. A client that follows it sends RDMA_MSGP. With 4 there is no padding.
-static ALIGN: Knob = Knob::new(c"conf_align", 4, 4, 65536);
-
-/// Returns the alignment that the server recommends: a power of two.
-pub(crate) fn align() -> u32 {
-    let align = ALIGN.get();
-    1 << align.checked_ilog2().unwrap_or(2)
-}
-
-// Counters that the stock module keeps for scripts only, too: they are always zero.
-static RQ_STARVE: Knob = zero(c"rdma_stat_rq_starve");
-static RQ_POLL: Knob = zero(c"rdma_stat_rq_poll");
-static RQ_PROD: Knob = zero(c"rdma_stat_rq_prod");
-static SQ_POLL: Knob = zero(c"rdma_stat_sq_poll");
-static SQ_PROD: Knob = zero(c"rdma_stat_sq_prod");
-
-const fn zero(name: &'static CStr) -> Knob {
-    Knob::new(name, 0, 0, 0)
+const fn zero(name: &'static CStr) -> IntSysctl {
+    IntSysctl::new(name, 0, 0, 0)
 }
 
 /// The directory of [`SYSCTLS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
-/// The settings and counters: names, defaults and ranges of the stock module, and those of ours at
-/// the end.
-pub(crate) static SYSCTLS: [Entry; 19] = [
-    Entry::Knob(&MAX_REQUESTS),
-    Entry::Knob(&MAX_REQ_SIZE),
-    Entry::Knob(&READ_DEPTH),
-    Entry::Counter(&READS),
-    Entry::Counter(&RECEIVED),
-    Entry::Counter(&WRITES),
-    Entry::Counter(&SQ_FULL),
-    Entry::Knob(&RQ_STARVE),
-    Entry::Knob(&RQ_POLL),
-    Entry::Knob(&RQ_PROD),
-    Entry::Knob(&SQ_POLL),
-    Entry::Knob(&SQ_PROD),
-    Entry::Knob(&MAX_VERSION),
-    Entry::Counter(&PADDED),
-    Entry::Counter(&DONE),
-    Entry::Counter(&CONF),
-    Entry::Knob(&ALIGN),
-    Entry::Counter(&EXPOSED),
-    Entry::Knob(&READ_CHUNKS),
+/// The settings and counters: names, defaults and ranges are those of the stock module, except the
+/// last, which is ours. `quirks` has further ones.
+pub(crate) static SYSCTLS: [Sysctl; 13] = [
+    Sysctl::Int(&MAX_REQUESTS),
+    Sysctl::Int(&MAX_REQ_SIZE),
+    Sysctl::Int(&READ_DEPTH),
+    Sysctl::Counter(&READS),
+    Sysctl::Counter(&RECEIVED),
+    Sysctl::Counter(&WRITES),
+    Sysctl::Counter(&SQ_FULL),
+    Sysctl::Int(&RQ_STARVE),
+    Sysctl::Int(&RQ_POLL),
+    Sysctl::Int(&RQ_PROD),
+    Sysctl::Int(&SQ_POLL),
+    Sysctl::Int(&SQ_PROD),
+    Sysctl::Int(&MAX_VERSION),
 ];
+
+/// The configuration of one connection, sampled when the connection is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ConnConfig {
+    /// The largest payload in bytes.
+    pub(crate) max_payload: u32,
+    /// The most credits of the requester.
+    pub(crate) credits: u32,
+    /// The longest inline message in bytes, transport header included.
+    pub(crate) inline: u32,
+    /// The most backchannel calls that may be outstanding.
+    pub(crate) backchannel: u32,
+    /// The lowest and the highest version of RPC-over-RDMA that is served.
+    pub(crate) versions: (Version, Version),
+}
+
+impl ConnConfig {
+    /// Samples the settings for a connection of a service whose largest payload is `max_payload`.
+    pub(crate) fn sample(max_payload: u32) -> Self {
+        Self {
+            max_payload,
+            credits: MAX_REQUESTS.get(),
+            inline: MAX_REQ_SIZE.get(),
+            backchannel: MAX_BC_REQUESTS,
+            versions: versions(),
+        }
+    }
+
+    /// Returns the private data (RFC 8797 section 4) of this side for a device. A device without
+    /// memory management extensions cannot post a Send With Invalidate.
+    pub(crate) fn announce(&self, device: &device::Limits) -> Settings {
+        Settings {
+            remote_invalidation: device.mem_mgt_extensions,
+            send: Size::from_bytes(self.inline),
+            receive: Size::from_bytes(self.inline),
+            versions: match self.versions {
+                (_, Version::Two) => Some(Versions::ALL),
+                (_, Version::One) => None,
+            },
+        }
+    }
+}
+
+/// Bytes that the upper layer puts around the largest payload.
+const AROUND: u32 = PAGE_SIZE as u32;
+/// The most scatter/gather elements of a work request, whatever the device can have. It bounds the
+/// memory of the device's send queue.
+const MOST_SGES: u32 = 32;
+/// Segments of the requester that a call may have beyond what its payload needs.
+const EXTRA_SEGMENTS: u32 = 64;
+/// Work requests of the send queue for each call: the Send, and RDMA Writes of a small payload.
+const SEND_WR_PER_CALL: u32 = 3;
+/// Work requests for a probe.
+const PROBES: u32 = 1;
+/// Receives that are posted again together.
+const RECEIVE_BATCH: u32 = 4;
+
+/// The sizes of a connection. All members but `limits` are counts.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sizes {
+    /// The lengths of the queues.
+    pub(crate) queues: Queues,
+    /// RDMA Read and Write operations that may be in flight.
+    pub(crate) operations: u32,
+    /// The limits of a call.
+    pub(crate) limits: Limits,
+}
+
+impl Sizes {
+    /// Fits a connection to a device; `None` if its queues are too short for one call.
+    pub(crate) fn new(config: &ConnConfig, device: &device::Limits) -> Option<Self> {
+        // Where RDMA Reads need memory regions, each has one element, which is a whole region.
+        let sges = match device.reads_need_regions {
+            true => device.max_sge,
+            false => device.max_sge.min(device.max_read_sge),
+        };
+        let sges = sges.clamp(1, MOST_SGES);
+        let longest = config.max_payload.saturating_add(AROUND);
+        let pages = longest >> PAGE_SHIFT;
+        let chain = pages / sges + EXTRA_SEGMENTS;
+        let spare = config.backchannel + SPARE_RECEIVES;
+        let demand = Demand {
+            credits: config.credits,
+            send_wr_per_credit: SEND_WR_PER_CALL,
+            backward: spare,
+            extra_send_wr: PROBES,
+            receive_batch: Some(RECEIVE_BATCH),
+        };
+        let mut queues = demand.fit(device)?;
+        queues.sges = sges;
+        let first = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        queues.receives = first.min(queues.receives_max);
+        // Two of the longest chains, beside the work requests of the calls.
+        let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
+        queues.send_wr = (queues.send_wr + 2 * chain)
+            .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
+            .min(entries.saturating_sub(queues.receives_max));
+        // A longer chain might never fit; a Send follows the Writes.
+        let most = chain.min(queues.send_wr / 4 * 3).saturating_sub(1);
+        Some(Self {
+            operations: 2 * queues.credits,
+            queues,
+            limits: Limits {
+                versions: config.versions,
+                max_call: longest,
+                max_reply: longest,
+                // In memory regions, each RDMA Read takes a registration as well.
+                read_wrs: if device.reads_need_regions {
+                    most / 2
+                } else {
+                    most
+                },
+                write_wrs: most,
+                sges,
+                // CAST: a small constant.
+                page_shift: PAGE_SHIFT as u32,
+                // The reply decides whether a requester accepts it.
+                remote_invalidation: device.mem_mgt_extensions,
+            },
+        })
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_sizes)]
+mod tests {
+    use super::*;
+    use crate::wire::Version;
+
+    const CONFIG: ConnConfig = ConnConfig {
+        max_payload: 1 << 20,
+        credits: 128,
+        inline: 4096,
+        backchannel: 2,
+        versions: (Version::One, Version::Two),
+    };
+
+    fn device(max_qp_wr: u32, max_sge: u32, max_read_sge: u32, iwarp: bool) -> device::Limits {
+        device::Limits {
+            max_qp_wr,
+            max_sge,
+            max_read_sge,
+            max_frmr_depth: 256,
+            max_qp_rd_atom: 16,
+            max_qp_init_rd_atom: 16,
+            max_cqe: 1 << 16,
+            mem_mgt_extensions: true,
+            sg_gaps: false,
+            slow_mapping: false,
+            reads_need_regions: iwarp,
+        }
+    }
+
+    /// Checks that a device serves the largest payload in one segment, in both directions.
+    fn serves_payload(device: &device::Limits) {
+        let Some(sizes) = Sizes::new(&CONFIG, device) else {
+            panic!("{device:?} is found unfit");
+        };
+        let needed = sizes.limits.work_requests(1, u64::from(CONFIG.max_payload));
+        assert!(needed <= u64::from(sizes.limits.read_wrs));
+        assert!(needed <= u64::from(sizes.limits.write_wrs));
+        assert!(sizes.queues.send_wr + DRAIN_SEND_WRS <= device.max_qp_wr);
+        assert!(sizes.limits.write_wrs < sizes.queues.send_wr / 4 * 3);
+        assert!(sizes.queues.receives <= sizes.queues.receives_max);
+    }
+
+    #[test]
+    fn largest_payload_fits_the_devices_of_the_lab() {
+        serves_payload(&device(16384, 32, 32, false));
+        serves_payload(&device(32768, 6, 1, true));
+    }
+
+    #[test]
+    fn device_without_extensions_invalidates_nothing() {
+        for extensions in [false, true] {
+            let device = device::Limits {
+                mem_mgt_extensions: extensions,
+                ..device(16384, 32, 32, false)
+            };
+            let Some(sizes) = Sizes::new(&CONFIG, &device) else {
+                panic!("{device:?} is found unfit");
+            };
+            assert_eq!(sizes.limits.remote_invalidation, extensions);
+            assert_eq!(CONFIG.announce(&device).remote_invalidation, extensions);
+        }
+    }
+
+    #[test]
+    fn device_without_room_for_a_call_is_unfit() {
+        assert!(Sizes::new(&CONFIG, &device(4, 32, 32, false)).is_none());
+    }
+}

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What an administrator must know, in the kernel's log.
+//! Messages to the administrator, in the kernel's log.
 //!
-//! Each line begins with `rpcrdma: server:`. Peers can cause some of them, so each kind is limited
-//! in its rate. All functions may be called in any context.
+//! Each line begins with `rpcrdma: server:`. Peers can cause some lines, so the rate of each kind
+//! is limited. All functions may be called in any context.
 
+use kernel::error::code::{EADDRINUSE, EADDRNOTAVAIL};
 use kernel::fmt;
 use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
-
-mod advice;
-mod limit;
-
-use advice::Advice;
-use limit::Limit;
 
 /// Logs that the server listens on an address. `again` says that it has listened there before.
 pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
@@ -43,7 +39,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        let (errno, Advice { cause, next, .. }) = (error.to_errno(), advice::of(error));
+        let (errno, Advice { cause, next, .. }) = (error.to_errno(), advice(error));
         pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
     });
 }
@@ -90,8 +86,8 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
-/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. One line a
-/// minute.
+/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. At most a
+/// line a minute.
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {
@@ -102,7 +98,7 @@ pub(crate) fn memory_used_up(mebibytes: usize) {
     });
 }
 
-/// Logs a line, unless there were too many of its kind of late.
+/// Logs a line, unless there were too many recent lines of its kind.
 #[cold]
 fn limited(limit: &Limit, line: impl FnOnce()) {
     let Some(hidden) = limit.allow(time::seconds()) else {
@@ -112,4 +108,172 @@ fn limited(limit: &Limit, line: impl FnOnce()) {
         pr_warn!("server: {hidden} messages of the next one's kind were left out\n");
     }
     line();
+}
+
+/// Bits of the count of lines.
+const COUNT_BITS: u32 = 16;
+
+/// The rate limit of one kind of line.
+///
+/// # Invariants
+///
+/// The value is the number of a period, and in its low [`COUNT_BITS`] bits the number of lines that
+/// were asked for in that period.
+struct Limit {
+    value: Atomic<u64>,
+    /// The most lines in a period.
+    burst: u64,
+    /// The length of a period in seconds.
+    period: usize,
+}
+
+impl Limit {
+    /// Makes the usual limit: ten lines in five seconds.
+    const fn new() -> Self {
+        Self::of(10, 5)
+    }
+
+    /// Makes a limit of `burst` lines in a period of `period` seconds.
+    const fn of(burst: u64, period: usize) -> Self {
+        assert!(period > 0 && burst < MOST);
+        // INVARIANT: no line in period 0.
+        Self {
+            value: Atomic::new(0),
+            burst,
+            period,
+        }
+    }
+
+    /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
+    /// that were left out in the latest period, or `None`.
+    fn allow(&self, seconds: usize) -> Option<u64> {
+        // CAST: `u64` has at least as many bits.
+        let period = (seconds / self.period) as u64;
+        let mut old = self.value.load(Relaxed);
+        loop {
+            let (then, lines) = (old >> COUNT_BITS, old & MOST);
+            let same = then == period & (u64::MAX >> COUNT_BITS);
+            let lines_now = if same { MOST.min(lines + 1) } else { 1 };
+            // INVARIANT: the count fits its bits.
+            let new = period << COUNT_BITS | lines_now;
+            match self.value.cmpxchg(old, new, Relaxed) {
+                Ok(_) if !same => return Some(lines.saturating_sub(self.burst)),
+                Ok(_) => return (lines < self.burst).then_some(0),
+                Err(other) => old = other,
+            }
+        }
+    }
+}
+
+/// The largest count of lines.
+const MOST: u64 = (1 << COUNT_BITS) - 1;
+
+/// The advice for a listener that failed: the cause and the next step.
+struct Advice {
+    error: Error,
+    /// The message of a write to portlist.
+    _write: &'static str,
+    cause: &'static str,
+    next: &'static str,
+}
+
+const fn row(
+    error: Error,
+    _write: &'static str,
+    cause: &'static str,
+    next: &'static str,
+) -> Advice {
+    Advice {
+        error,
+        _write,
+        cause,
+        next,
+    }
+}
+
+/// The advice for each error. These rows are also in section ERRORS of
+/// Documentation/admin-guide.rst: tools/checks/errors_table.py writes them there.
+const ADVICE: [Advice; 4] = [
+    row(
+        EADDRINUSE,
+        "Address already in use",
+        "another listener has the address and the port",
+        "cat /proc/fs/nfsd/portlist, and rdma resource show cm_id",
+    ),
+    row(
+        EADDRNOTAVAIL,
+        "Cannot assign requested address",
+        "another listener has the port, or no interface of this host has the address",
+        "cat /proc/fs/nfsd/portlist, rdma resource show cm_id, and ip address",
+    ),
+    row(
+        ENODEV,
+        "No such device",
+        "the interface that has the address belongs to no RDMA device",
+        "ip address, and rdma link",
+    ),
+    row(
+        ENOMEM,
+        "Cannot allocate memory",
+        "there is no memory for the listener",
+        "free memory, and try again",
+    ),
+];
+
+/// The advice for all other errors.
+const OTHER: Advice = row(
+    ENODEV,
+    "",
+    "the connection manager refuses it",
+    "look for messages of the device's driver before this one",
+);
+
+/// Returns the advice for an error.
+fn advice(error: Error) -> &'static Advice {
+    let same = |row: &&Advice| row.error.to_errno() == error.to_errno();
+    ADVICE.iter().find(same).unwrap_or(&OTHER)
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_log)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_own_advice() {
+        for row in &ADVICE {
+            assert!(core::ptr::eq(advice(row.error), row));
+        }
+        assert!(core::ptr::eq(advice(EPERM), &OTHER));
+    }
+
+    #[test]
+    fn a_burst_is_logged_and_the_rest_is_counted() {
+        let limit = Limit::new();
+        for _ in 0..10 {
+            assert!(limit.allow(1000) == Some(0));
+        }
+        for _ in 0..3 {
+            assert!(limit.allow(1004).is_none());
+        }
+        assert!(limit.allow(1005) == Some(3));
+        assert!(limit.allow(1006) == Some(0));
+        assert!(limit.allow(2000) == Some(0));
+    }
+
+    #[test]
+    fn a_rare_line_is_logged_once_in_its_period() {
+        let limit = Limit::of(1, 60);
+        assert!(limit.allow(60) == Some(0) && limit.allow(61).is_none());
+        assert!(limit.allow(119).is_none() && limit.allow(120) == Some(2));
+    }
+
+    #[test]
+    fn a_count_stays_within_its_bits() {
+        let limit = Limit::new();
+        for _ in 0..=2 * MOST {
+            let _ = limit.allow(10);
+        }
+        assert!(limit.allow(15) == Some(MOST - 10));
+    }
 }

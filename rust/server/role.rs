@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder does with the completions of its connection.
+//! The completions of a responder's connection.
 
 use kernel::prelude::*;
 
-use super::breach;
-use super::call::Call;
+use super::backchannel;
+use super::call::context::Call;
+use super::call::in_flight::{lane, BACKCHANNEL, CONTROL, INVALIDATION};
 use super::config::{MAX_BC_REQUESTS, RECEIVED};
-use super::flights::{lane, BACKWARD, CONTROL, TAKEN_BACK};
-use super::owner::Owner;
-use super::responder::{Conn, Incoming, QueuePair, Responder};
-use super::{early, release, session};
-use crate::conn::live::Now;
-use crate::conn::owner::Owner as _;
+use super::conn::endpoint::{Conn, Incoming, QueuePair, Responder};
+use super::conn::owner::Owner;
+use super::conn::{endpoint, failure, session};
+use super::recv::read;
 use crate::conn::role::Role;
+use crate::conn::role::XprtRef as _;
+use crate::conn::terms::TermsSnapshot;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
@@ -36,50 +37,49 @@ impl Role for Responder {
         conn.role().lifecycle.on(Event::Message);
     }
 
-    #[inline]
-    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: Now) {
+    #[inline(always)]
+    fn received(conn: &Conn, qp: &QueuePair, msg: Incoming<'_>, _now: TermsSnapshot) {
         RECEIVED.add(lane(qp), 1);
         trace::server::wc_recv(traced::cid(qp, msg.index()), msg.bytes().len());
         if msg.invalidated().is_some() {
-            return breach::close(conn, 0, RequesterBreach::Invalidate);
+            return failure::close(conn, 0, RequesterBreach::Invalidate);
         }
         if session::received(conn, qp, msg.bytes()) {
             return;
         }
-        if conn.owner().route().answer(|| conn.version(), msg.bytes()) {
+        let backchannel = conn.owner().backchannel();
+        if let Some(xprt) = backchannel.of_answer(|| conn.version(), msg.bytes()) {
+            return backchannel::answer(conn, &xprt, msg.bytes());
+        }
+        if read::fetch_early(conn, qp, &msg) {
             return;
         }
-        if early::fetch(conn, qp, &msg) {
-            return;
-        }
-        // There is room for all Receives that exist. After the connection was closed there is none.
-        if conn.role().arrived(msg.hold()).is_ok() {
-            conn.owner().data_arrived();
-        }
+        // The queue has space for all Receives, and none after the connection was closed.
+        drop(conn.role().ready.push_message(msg.hold()));
     }
 
     #[inline(always)]
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
         if let Err(error) = outcome {
-            // What was posted stays until the queue pair is drained.
-            return breach::failed(conn, qp, tag, &error);
+            // The operations stay until the queue pair is drained.
+            return failure::failed(conn, qp, tag, &error);
         }
-        if tag == BACKWARD {
-            return conn.owner().route().wake_senders();
+        if tag == BACKCHANNEL {
+            return conn.owner().wake_senders();
         }
-        if tag == TAKEN_BACK {
-            return conn.role().exposures.reap();
+        if tag == INVALIDATION {
+            return conn.role().quirks.invalidated();
         }
-        match conn.role().flights.fetched(tag) {
+        match conn.role().in_flight.fetched(tag) {
             Some(call) => fetched(conn, qp, tag, call),
-            None => release::sent(conn, qp),
+            None => endpoint::sent(conn, qp),
         }
-        release::resume_parked(conn, qp);
+        endpoint::resume_parked(conn, qp);
     }
 
     fn room(conn: &Conn, qp: &QueuePair) {
-        conn.owner().route().wake_senders();
-        release::resume(conn, qp);
+        conn.owner().wake_senders();
+        endpoint::resume(conn, qp);
     }
 
     fn credits(conn: &Conn, direction: Direction) -> u32 {
@@ -94,7 +94,7 @@ impl Role for Responder {
     }
 
     fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {
-        breach::broken(conn, qp, error);
+        failure::broken(conn, qp, error);
     }
 
     fn device_event(conn: &Conn, event: u32) {
@@ -106,14 +106,13 @@ impl Role for Responder {
 /// Passes a call on whose RDMA Reads have completed.
 #[inline(always)]
 fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
-    if let Some(pull) = &call.pull {
+    if let Some(read) = &call.read {
         let cid = traced::cid(qp, tag.get());
-        trace::server::wc_read(cid, pull.bytes, pull.posted);
-        trace::server::cc_release(cid, pull.sink.work_requests());
+        trace::server::wc_read(cid, read.bytes, read.posted);
+        trace::server::cc_release(cid, read.sink.work_requests());
     }
-    match conn.role().fetched(call) {
-        Ok(()) => conn.owner().data_arrived(),
-        // The call is lost. The connection is closed already, as there is room for all calls.
-        Err(_) => conn.force_close(),
+    if conn.role().ready.push_fetched(call).is_err() {
+        // The call is lost. The queue has space for all calls, so the connection is closed already.
+        conn.force_close();
     }
 }

@@ -1,28 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A connection as the service sees it.
+//! The operations of a listener and of a connection that SUNRPC calls.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::accepted::Accepted;
-use super::call::Call;
-use super::calls::Calls;
-use super::endpoint::Endpoint;
-use super::owner::Place as _;
-use super::prepare::Prepared;
-use super::receiver::Receiver;
-use super::{intake, reply};
+use super::call::context::{Call, Calls};
+use super::conn::accept::Prepared;
+use super::conn::endpoint::{Accepted, Endpoint};
+use super::conn::failure::name;
+use super::conn::listener::{Listener, Service};
+use super::recv::recvfrom::Receiver;
+use super::{log, send};
 use crate::mem::SockAddr;
 use crate::sunrpc::svc::receive::{Incoming, Receipt};
 use crate::sunrpc::svc::reply::Reply;
-use crate::sunrpc::svc::transport::{AcceptArgs, Connection};
-use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
+use crate::sunrpc::svc::transport::{self, AcceptArgs, Connection, ListenArgs};
+use crate::sunrpc::svc::xprt::{Connected, Listening, SvcXprt};
 
 /// The most replies that may wait for the send queue before the service takes no more calls.
 const MOST_PARKED: u32 = 16;
 
-/// One RDMA transport of the service.
+impl transport::Listener for Listener {
+    type Connection = Server;
+    type Context = Arc<Service>;
+
+    const NAME: &'static CStr = c"rdma";
+    /// `XPRT_TRANSPORT_RDMA`.
+    const IDENT: i32 = 256;
+    /// 4 MiB, the limit of SUNRPC.
+    const MAX_PAYLOAD: u32 = 4 << 20;
+
+    fn new(args: ListenArgs<'_, Arc<Service>>) -> impl PinInit<Self, Error> {
+        Listener::new(&args)
+    }
+
+    fn failed(addr: &SockAddr, error: Error) {
+        log::listen_failed(&name(addr), error);
+    }
+
+    fn local(&self) -> SockAddr {
+        self.addr()
+    }
+
+    fn next(&self) -> Option<Prepared> {
+        Listener::next(self)
+    }
+
+    fn detach(&self, _xprt: &SvcXprt<Listening>) {
+        self.close();
+    }
+}
+
+/// A connected transport of the service.
 #[pin_data]
 pub(crate) struct Server {
     local: SockAddr,
@@ -33,9 +63,8 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Returns the connection, unless it was given up.
-    #[inline]
-    pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+    /// Returns the connection, unless it is being closed.
+    pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.accepted.endpoint()
     }
 }
@@ -47,13 +76,13 @@ impl Connection for Server {
     fn new(request: Prepared, args: AcceptArgs<'_>) -> impl PinInit<Self, Error> {
         let (local, remote) = (request.local(), request.remote());
         let calls = request.calls();
-        let (net, xprt) = (args.net.cookie(), args.xprt.handle());
+        let net = args.net.cookie();
         try_pin_init!(Self {
             local,
             remote,
             calls,
             // The last step: once the connection is accepted, nothing may fail.
-            accepted: request.accept(xprt, net)?,
+            accepted: request.accept(args.xprt, net)?,
         }? Error)
     }
 
@@ -65,32 +94,29 @@ impl Connection for Server {
         self.remote
     }
 
-    #[inline]
     fn has_room(&self) -> bool {
         self.calls.parked() < MOST_PARKED
     }
 
-    #[inline]
     fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {
         let Some(ep) = self.endpoint() else {
             incoming.mark_empty();
             return incoming.received().nothing();
         };
-        intake::receive(&Receiver { ep: &ep }, incoming)
+        Receiver { ep: &ep }.receive(incoming)
     }
 
-    #[inline]
+    #[inline(always)]
     fn mark_payload(&self, call: &mut Call, offset: u32, len: u32) {
         call.mark(offset, len);
     }
 
-    #[inline]
-    fn send(&self, _xprt: &SvcXprt<Connected>, reply: Reply<'_, Call>) -> Result {
+    fn send(&self, _xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Call>) -> Result {
+        send::disown_truncated(&mut reply);
         let ep = self.endpoint().ok_or(ENOTCONN)?;
-        reply::send(&ep, reply)
+        send::reply(&ep, reply)
     }
 
-    #[inline]
     fn release(&self, call: KBox<Call>) {
         self.calls.put(call);
     }

@@ -6,13 +6,13 @@ use kernel::prelude::*;
 
 use crate::mem::SockAddr;
 use crate::raw;
-use crate::text::Text;
+use crate::text::StackString;
 
 /// Size of the longest address with its scope and the NUL.
 const SIZE: usize = 72;
 
 /// The text of an address.
-pub(crate) type AddrText = Text<SIZE>;
+pub(crate) type AddrText = StackString<SIZE>;
 
 /// Formats the network address in `addr`, without the port. Any context.
 pub(crate) fn ntop(addr: &SockAddr) -> AddrText {

@@ -1,61 +1,57 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Settings and counters of transports: files in a directory of `/proc/sys`.
+//! Settings and counters: files in a directory of `/proc/sys`.
 //!
-//! A [`Knob`] is a number to set, a [`Choice`] a word to set, and a [`Counter`] counts events. They
-//! are statics that all code may use; [`Registration`] shows some of them to the administrator.
-//! Writing a value out of range to a setting fails with `EINVAL` and changes nothing. Writing
-//! anything to a counter sets it to zero.
+//! An [`IntSysctl`] holds an integer, an [`EnumSysctl`] a word of a list, and a [`Counter`] counts
+//! events. They are statics that all code may use; [`Registration`] shows some of them to the
+//! administrator. Writing a value out of range to a setting fails with `EINVAL` and changes
+//! nothing. Writing anything to a counter sets it to zero.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::ffi::{c_int, c_void};
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::raw;
+use crate::text::StackString;
 
-mod choice;
-mod counter;
-mod line;
-
-pub(crate) use choice::Choice;
-pub(crate) use counter::Counter;
-
-/// A file in the directory of a [`Registration`].
-pub(crate) enum Entry {
-    /// A setting.
-    Knob(&'static Knob),
-    /// A setting that is a word.
-    Choice(&'static Choice),
+/// A sysctl in the directory of a [`Registration`].
+pub(crate) enum Sysctl {
+    /// An integer.
+    Int(&'static IntSysctl),
+    /// A word of a list.
+    Enum(&'static EnumSysctl),
     /// A counter.
     Counter(&'static Counter),
 }
 
-impl Entry {
+impl Sysctl {
     /// Returns the C description.
     fn table(&self) -> k::ctl_table {
         match self {
-            Self::Knob(knob) => knob.table(),
-            Self::Choice(choice) => choice.table(),
-            Self::Counter(counter) => counter.table(),
+            Self::Int(knob) => knob.table(),
+            Self::Enum(choice) => table(*choice),
+            Self::Counter(counter) => table(*counter),
         }
     }
 }
 
-/// An integer with a name, a default and a range.
-pub(crate) struct Knob {
+/// An integer sysctl.
+pub(crate) struct IntSysctl {
     value: Atomic<i32>,
     name: &'static CStr,
     min: i32,
     max: i32,
 }
 
-impl Knob {
-    /// Creates a setting called `name` with the value `default` and the range `min..=max`.
+impl IntSysctl {
+    /// Creates a sysctl called `name` with the value `default` and the range `min..=max`.
     pub(crate) const fn new(name: &'static CStr, default: i32, min: i32, max: i32) -> Self {
         assert!(min <= default && default <= max);
         Self {
@@ -88,7 +84,192 @@ impl Knob {
     }
 }
 
-/// The registration of files. Dropping it waits for threads that are reading or writing one.
+/// A sysctl that holds a word of a list.
+pub(crate) struct EnumSysctl {
+    /// Index of the current word in `words`.
+    chosen: Atomic<u32>,
+    name: &'static CStr,
+    words: &'static [&'static str],
+}
+
+impl EnumSysctl {
+    /// Creates a sysctl called `name` with the value `words[default]`.
+    pub(crate) const fn new(
+        name: &'static CStr,
+        words: &'static [&'static str],
+        default: u32,
+    ) -> Self {
+        assert!(u32_as_usize(default) < words.len());
+        Self {
+            chosen: Atomic::new(default),
+            name,
+            words,
+        }
+    }
+
+    /// Returns the index of the current word. It may change at any time: code that needs the
+    /// same value twice must read it once.
+    pub(crate) fn get(&self) -> u32 {
+        self.chosen.load(Relaxed)
+    }
+}
+
+impl TextSysctl for EnumSysctl {
+    fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    fn line(&self) -> Line {
+        let word = self.words.get(u32_as_usize(self.get())).unwrap_or(&"");
+        Line::new(&fmt!("{word}\n"))
+    }
+
+    fn write(&self, text: &[u8]) -> Result {
+        let word = text.trim_ascii();
+        let found = self.words.iter().position(|known| known.as_bytes() == word);
+        let number = u32::try_from(found.ok_or(EINVAL)?)?;
+        self.chosen.store(number, Relaxed);
+        Ok(())
+    }
+}
+
+/// The number of lanes of a counter, a power of two.
+const LANES: usize = 16;
+
+/// A part of a counter. It has a cache line of its own, so that processors that count in different
+/// lanes do not wait for each other.
+#[repr(align(64))]
+struct Lane(Atomic<u64>);
+
+/// A sysctl that counts events, and is reset to zero by any write.
+///
+/// The count is the sum of several lanes. A caller of [`Self::add`] chooses a lane by a number that
+/// tends to stay on a processor, for example that of a connection. The lanes are accessed with
+/// relaxed ordering: a reader may see them as of different moments.
+pub(crate) struct Counter {
+    name: &'static CStr,
+    lanes: [Lane; LANES],
+}
+
+impl Counter {
+    /// Creates a counter called `name` with the value zero.
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            lanes: [const { Lane(Atomic::new(0)) }; LANES],
+        }
+    }
+
+    /// Counts `n` events in a lane. Any context.
+    pub(crate) fn add(&self, lane: usize, n: u64) {
+        if let Some(Lane(count)) = self.lanes.get(lane % LANES) {
+            count.add(n, Relaxed);
+        }
+    }
+
+    /// Returns the number of events.
+    fn get(&self) -> u64 {
+        let count = |sum: u64, Lane(lane): &Lane| sum.wrapping_add(lane.load(Relaxed));
+        self.lanes.iter().fold(0, count)
+    }
+
+    /// Sets the counter to zero. An event that is counted meanwhile may be lost.
+    fn reset(&self) {
+        self.lanes
+            .iter()
+            .for_each(|Lane(lane)| lane.store(0, Relaxed));
+    }
+}
+
+impl TextSysctl for Counter {
+    fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    fn line(&self) -> Line {
+        Line::new(&fmt!("{}\n", self.get()))
+    }
+
+    fn write(&self, _text: &[u8]) -> Result {
+        self.reset();
+        Ok(())
+    }
+}
+
+/// A line. The largest number fits, and any word, with its newline and a NUL.
+type Line = StackString<24>;
+
+/// A sysctl that is read and written as a line of text. The methods run in process context.
+trait TextSysctl: Sync + 'static {
+    /// Returns the name.
+    fn name(&self) -> &'static CStr;
+
+    /// Returns the text for a reader, which ends in a newline.
+    fn line(&self) -> Line;
+
+    /// Sets the value from the text of a writer.
+    ///
+    /// # Errors
+    ///
+    /// `EINVAL` if the text has no valid value.
+    fn write(&self, text: &[u8]) -> Result;
+}
+
+/// Returns the C description of a text sysctl.
+fn table<F: TextSysctl>(file: &'static F) -> k::ctl_table {
+    k::ctl_table {
+        procname: file.name().as_char_ptr(),
+        data: (&raw const *file).cast_mut().cast(),
+        // CAST: A line is short.
+        maxlen: size_of::<Line>() as i32,
+        mode: 0o644,
+        proc_handler: Some(handle::<F>),
+        ..pin_init::zeroed()
+    }
+}
+
+/// Implements `proc_handler`. Process context.
+///
+/// # Safety
+///
+/// The caller passes a description that [`table`] made for an `F`, and a buffer of `*len`
+/// initialised bytes. No other code uses `buffer`, `len` and `pos` during the call.
+unsafe extern "C" fn handle<F: TextSysctl>(
+    table: *const k::ctl_table,
+    write: c_int,
+    buffer: *mut c_void,
+    len: *mut usize,
+    pos: *mut k::loff_t,
+) -> c_int {
+    // SAFETY: By the safety requirements `table` stored the address of a static `F`.
+    let file = unsafe { &*(*table).data.cast::<F>().cast_const() };
+    // SAFETY: By the safety requirements the pointers are valid, and no other code uses them.
+    let (len, pos) = unsafe { (&mut *len, &mut *pos) };
+    // SAFETY: By the safety requirements `buffer` has `*len` initialised bytes, and no other code
+    // uses it.
+    let buffer = unsafe { core::slice::from_raw_parts_mut(buffer.cast::<u8>(), *len) };
+    if write != 0 {
+        return file.write(buffer).map_or_else(Error::to_errno, |()| 0);
+    }
+    let from = usize::try_from(*pos).unwrap_or(usize::MAX);
+    *len = copy_from(file.line().as_bytes(), from, buffer);
+    // CAST: At most the length of a line.
+    *pos = pos.saturating_add(*len as k::loff_t);
+    0
+}
+
+/// Copies the bytes of `line` from `from` on to `buffer`, as many as fit. Returns their number.
+fn copy_from(line: &[u8], from: usize, buffer: &mut [u8]) -> usize {
+    let rest = line.get(from..).unwrap_or_default();
+    buffer
+        .iter_mut()
+        .zip(rest)
+        .for_each(|(to, byte)| *to = *byte);
+    rest.len().min(buffer.len())
+}
+
+/// Keeps sysctls registered. Dropping the value waits for threads that are reading or writing a
+/// file.
 ///
 /// # Invariants
 ///
@@ -110,9 +291,9 @@ impl Registration {
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(path: &'static CStr, entries: &[Entry]) -> Result<Self> {
-        let mut table = KVec::with_capacity(entries.len(), GFP_KERNEL)?;
-        for entry in entries {
+    pub(crate) fn new(path: &'static CStr, entries: &[&[Sysctl]]) -> Result<Self> {
+        let mut table = KVec::new();
+        for entry in entries.iter().copied().flatten() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
         // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to
@@ -132,5 +313,55 @@ impl Drop for Registration {
         // SAFETY: By the type invariants the header is registered. The call waits for users of the
         // table, which is freed after it.
         unsafe { raw::unregister_sysctl_table(self.header.as_ptr()) };
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sysctl)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_words_of_the_list_are_taken() {
+        let choice = EnumSysctl::new(c"test", &["1", "2", "auto"], 2);
+        assert_eq!(choice.line().as_bytes(), b"auto\n");
+        for (text, number) in [("1\n", 0), ("2", 1), (" auto \n", 2)] {
+            assert!(choice.write(text.as_bytes()).is_ok());
+            assert_eq!(choice.get(), number);
+        }
+        for text in ["", "\n", "3", "aut", "auto auto", "12"] {
+            assert!(choice.write(text.as_bytes()).is_err());
+            assert_eq!(choice.get(), 2);
+        }
+    }
+
+    #[test]
+    fn a_counter_is_the_sum_of_its_lanes() {
+        let counter = Counter::new(c"test");
+        for lane in 0..3 * LANES {
+            counter.add(lane, 2);
+        }
+        counter.add(usize::MAX, 1);
+        assert_eq!(counter.get(), 6 * LANES as u64 + 1);
+        counter.reset();
+        assert_eq!(counter.get(), 0);
+    }
+
+    #[test]
+    fn the_largest_number_fits_a_line() {
+        let counter = Counter::new(c"test");
+        counter.add(0, u64::MAX);
+        assert_eq!(counter.line().as_bytes(), b"18446744073709551615\n");
+    }
+
+    #[test]
+    fn a_line_is_read_in_parts() {
+        let mut buffer = [0u8; 3];
+        assert_eq!(copy_from(b"1234\n", 0, &mut buffer), 3);
+        assert_eq!(&buffer, b"123");
+        assert_eq!(copy_from(b"1234\n", 3, &mut buffer), 2);
+        assert_eq!(&buffer, b"4\n3");
+        assert_eq!(copy_from(b"1234\n", 5, &mut buffer), 0);
+        assert_eq!(copy_from(b"1234\n", usize::MAX, &mut buffer), 0);
     }
 }

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Jiffies.
+//! Jiffies, beyond `kernel::time`.
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
+use kernel::time::{msecs_to_jiffies, Jiffies};
 
-/// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the one
-/// for user space, which is 100 whatever the kernel's is.
-// CAST: `usize` has at least 32 bits.
-pub(super) const HZ: usize = k::CONFIG_HZ as usize;
+/// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the
+/// definition for user space, which is 100 whatever the kernel's is.
+pub(super) const HZ: Jiffies = u32_as_usize(k::CONFIG_HZ);
 
 /// Returns the current time, in jiffies.
 #[inline]
-pub(super) fn now() -> usize {
+pub(super) fn now() -> Jiffies {
     // SAFETY: `jiffies` is a static of the kernel. It changes concurrently, so the read is
     // volatile.
     unsafe { (&raw const k::jiffies).read_volatile() }
@@ -22,15 +23,19 @@ pub(crate) fn seconds() -> usize {
     now() / HZ
 }
 
-/// Returns whether the time `a`, in jiffies, is before `b`. Times up to half of the range apart
-/// compare correctly.
-#[inline]
-pub(super) fn is_before(a: usize, b: usize) -> bool {
-    a.wrapping_sub(b) > usize::MAX / 2
+/// Converts seconds to jiffies.
+pub(super) fn secs(n: u32) -> Jiffies {
+    msecs_to_jiffies(n.saturating_mul(1000))
+}
+
+/// Returns whether the time `a` is before `b`. Times up to half of the range apart compare
+/// correctly.
+pub(super) fn is_before(a: Jiffies, b: Jiffies) -> bool {
+    a.wrapping_sub(b) > Jiffies::MAX / 2
 }
 
 /// Returns the jiffies from now until `then`; 0 if `then` has passed.
-pub(super) fn until(then: usize) -> usize {
+pub(super) fn until(then: Jiffies) -> Jiffies {
     let now = now();
     if is_before(then, now) {
         0
@@ -39,16 +44,10 @@ pub(super) fn until(then: usize) -> usize {
     }
 }
 
-/// Returns the milliseconds from `since` to `then`, both in jiffies.
-pub(super) fn millis(since: usize, then: usize) -> u32 {
+/// Returns the milliseconds from `since` to `then`.
+pub(super) fn millis(since: Jiffies, then: Jiffies) -> u32 {
     let jiffies = then.wrapping_sub(since);
     u32::try_from(jiffies.saturating_mul(1000) / HZ).unwrap_or(u32::MAX)
-}
-
-/// Converts milliseconds to jiffies, at least one unless `millis` is 0.
-pub(super) fn jiffies(millis: u32) -> usize {
-    // CAST: `usize` has at least 32 bits.
-    (millis as usize).saturating_mul(HZ).div_ceil(1000)
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -58,7 +57,8 @@ mod tests {
 
     #[test]
     fn a_second_has_hz_jiffies() {
-        assert_eq!(kernel::time::msecs_to_jiffies(1000), HZ);
+        assert_eq!(secs(1), HZ);
+        assert_eq!(secs(300), 300 * HZ);
     }
 
     #[test]
@@ -73,10 +73,13 @@ mod tests {
     #[test]
     fn milliseconds_convert_to_jiffies_and_back() {
         for ms in [0, 1, 999, 1000, 15_000, 86_400_000] {
-            assert!(millis(7, 7 + jiffies(ms)) >= ms);
-            assert!(millis(7, 7 + jiffies(ms)) < ms + 1000 / HZ as u32 + 1);
+            assert!(millis(7, 7 + msecs_to_jiffies(ms)) >= ms);
+            assert!(millis(7, 7 + msecs_to_jiffies(ms)) < ms + 1000 / HZ as u32 + 1);
         }
-        assert_eq!(millis(usize::MAX, jiffies(500).wrapping_sub(1)), 500);
+        assert_eq!(
+            millis(usize::MAX, msecs_to_jiffies(500).wrapping_sub(1)),
+            500
+        );
         assert_eq!(millis(0, usize::MAX), u32::MAX);
     }
 

@@ -17,6 +17,7 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
@@ -24,9 +25,8 @@ use crate::mem::{Payload, Sections};
 use crate::raw;
 
 /// Converts a length to the type of the C interface. XDR buffers are far smaller than 4 GiB.
-#[inline]
 fn narrow(len: usize) -> u32 {
-    // CAST: a longer buffer, should there ever be one, counts as a shorter one.
+    // CAST: A longer buffer would count as a shorter one.
     len as u32
 }
 
@@ -53,7 +53,6 @@ impl<'a> XdrBuf<'a> {
     ///
     /// - `buf` is not null.
     /// - The caller upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn from_raw(buf: *mut raw::xdr_buf) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -63,83 +62,70 @@ impl<'a> XdrBuf<'a> {
         }
     }
 
-    #[inline]
     fn raw(&self) -> &raw::xdr_buf {
         // SAFETY: By the type invariants the buffer is initialised and does not change.
         unsafe { self.buf.as_ref() }
     }
 
-    #[inline]
     fn head(&self) -> &raw::kvec {
         let [head] = &self.raw().head;
         head
     }
 
-    #[inline]
     fn tail(&self) -> &raw::kvec {
         let [tail] = &self.raw().tail;
         tail
     }
 
     /// Returns the number of bytes in the head.
-    #[inline]
     pub(crate) fn head_len(&self) -> u32 {
         narrow(self.head().iov_len)
     }
 
     /// Returns the number of bytes in the pages.
-    #[inline]
     pub(crate) fn page_len(&self) -> u32 {
         self.raw().page_len
     }
 
     /// Returns the number of bytes in the tail.
-    #[inline]
     pub(crate) fn tail_len(&self) -> u32 {
         narrow(self.tail().iov_len)
     }
 
     /// Returns the length of the encoded message.
-    #[inline]
     pub(crate) fn len(&self) -> u32 {
         self.raw().len
     }
 
-    /// Returns the maximum length of the message: for a reply, the longest one that is acceptable.
-    #[inline]
+    /// Returns the maximum length of the message: for a reply, the longest acceptable length.
     pub(crate) fn buflen(&self) -> u32 {
         self.raw().buflen
     }
 
     /// Returns the number of bytes in head, pages and tail together.
-    #[inline]
     pub(crate) fn capacity(&self) -> u32 {
         self.head_len()
             .saturating_add(self.page_len())
             .saturating_add(self.tail_len())
     }
 
-    #[inline]
     fn has(&self, flag: u32) -> bool {
         self.raw().flags & flag != 0
     }
 
     /// Returns whether the pages are the target of a file read, so that a write chunk may be
     /// offered for them (`XDRBUF_READ`).
-    #[inline]
     pub(crate) fn may_read(&self) -> bool {
         self.has(raw::XDRBUF_READ)
     }
 
     /// Returns whether the pages are the source of a file write, so that a read chunk may be
     /// offered for them (`XDRBUF_WRITE`).
-    #[inline]
     pub(crate) fn may_write(&self) -> bool {
         self.has(raw::XDRBUF_WRITE)
     }
 
     /// Returns whether some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
-    #[inline]
     pub(crate) fn sparse(&self) -> bool {
         self.has(raw::XDRBUF_SPARSE_PAGES)
     }
@@ -152,8 +138,7 @@ impl<'a> XdrBuf<'a> {
     #[inline(always)]
     pub(crate) fn copy_to(&self, offset: u32, out: &mut [u8]) -> Result {
         let head = self.head();
-        // CAST: `usize` has at least 32 bits.
-        let from = offset as usize;
+        let from = u32_as_usize(offset);
         if from
             .checked_add(out.len())
             .is_some_and(|end| end <= head.iov_len)
@@ -197,34 +182,30 @@ impl<'a> XdrBuf<'a> {
     /// page.
     ///
     /// The user of the pieces guarantees that none is used after SUNRPC may have freed the memory;
-    /// for a client transport see [`Rpc`], section "Memory".
+    /// for a client transport see [`Transport`], section "Memory".
     ///
-    /// [`Rpc`]: super::xprt::transport::Rpc
-    #[inline]
+    /// [`Transport`]: super::xprt::transport::Transport
     pub(crate) fn pieces(&self, offset: u32, len: u32) -> Pieces<'_> {
         Pieces::new(self.raw(), offset, len)
     }
 
-    /// Returns the memory of the pages. If one is missing, it ends there.
+    /// Returns the memory of the pages, which ends at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
-    #[inline]
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn payload(&self) -> Payload<'_> {
         pieces::payload(self.raw(), 0, u32::MAX)
     }
 
-    /// Returns the memory of head, pages and tail. If a page is missing, it ends there.
+    /// Returns the memory of head, pages and tail, in which the pages end at a missing page.
     ///
-    /// As with [`Self::pieces`], the user guarantees that it is not used after SUNRPC may have
-    /// freed the memory.
-    #[inline]
+    /// As with [`Self::pieces`], the user guarantees that the memory is not used after SUNRPC may
+    /// have freed it.
     pub(crate) fn sections(&self) -> Sections<'_> {
         pieces::sections(self.raw())
     }
 
     /// Returns whether a page is missing.
-    #[inline]
     fn lacks_pages(&self) -> bool {
         self.sparse() && self.page_slots().iter().any(|slot| slot.get().is_null())
     }
@@ -235,10 +216,9 @@ impl<'a> XdrBuf<'a> {
         if buf.page_len == 0 || buf.pages.is_null() {
             return &[];
         }
-        // CAST: `usize` has at least 32 bits.
-        let base = buf.page_base as usize;
+        let base = u32_as_usize(buf.page_base);
         let within = base % PAGE_SIZE;
-        let count = (within + buf.page_len as usize).div_ceil(PAGE_SIZE);
+        let count = (within + u32_as_usize(buf.page_len)).div_ceil(PAGE_SIZE);
         // SAFETY: By the type invariants `pages` has that many entries from there on. Only the RPC
         // that owns the buffer accesses them, from one thread at a time.
         unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }

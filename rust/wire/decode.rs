@@ -4,14 +4,46 @@
 //! which they differ.
 
 use super::cursor::Cursor;
-use super::lists::single;
-use super::lists::ABSENT_LEN;
+use super::lists::{ABSENT_LEN, ONE_CHUNK_LEN};
 use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{DecodeError, Direction, Limits, Lists, Prefix, Version, What};
+use super::{DecodeError, Direction, ListProc, Lists, Prefix, Version, What};
+
+/// The number of list elements that a decoder accepts. It refuses a message with more elements.
+///
+/// The receive buffer bounds the lists in any case. These limits say how many elements the local
+/// side is prepared to process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Most entries of the read list.
+    pub read_segments: u32,
+    /// Most chunks of the write list.
+    pub write_chunks: u32,
+    /// Most segments of any one write chunk or of the reply chunk.
+    pub chunk_segments: u32,
+}
+
+impl Limits {
+    /// No bound except the length of the message.
+    pub const NONE: Self = Self {
+        read_segments: u32::MAX,
+        write_chunks: u32::MAX,
+        chunk_segments: u32::MAX,
+    };
+
+    /// Returns the limits of a requester that offers at most `chunks` write chunks of at most
+    /// `segments` segments each. It accepts no read chunks in a reply (RFC 8166 section 4.3).
+    pub const fn requester(chunks: u32, segments: u32) -> Self {
+        Self {
+            read_segments: 0,
+            write_chunks: chunks,
+            chunk_segments: segments,
+        }
+    }
+}
 
 // CAST: reads the discriminants of a `repr(u32)` enum.
-pub(super) const MSG: u32 = Proc::Msg as u32;
-pub(super) const NOMSG: u32 = Proc::Nomsg as u32;
+const MSG: u32 = Proc::Msg as u32;
+const NOMSG: u32 = Proc::Nomsg as u32;
 const ERROR: u32 = Proc::Error as u32;
 
 /// ERR_VERS and RDMA2_ERR_VERS.
@@ -27,13 +59,15 @@ pub(super) const ERR_INVAL_OPTION: u32 = 3;
 pub struct OneSegment<'a, S> {
     /// The first words.
     pub prefix: Prefix,
+    /// The message type.
+    pub proc: ListProc,
     /// The direction, if the version has one.
     pub direction: Option<Direction>,
     /// The chunk lists.
     pub lists: Lists<'a>,
     /// Their only segment.
     pub segment: S,
-    /// The RPC message.
+    /// The RPC message, if it is inline. Other bytes behind the lists mean nothing.
     pub payload: &'a [u8],
 }
 
@@ -104,26 +138,30 @@ pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
     Some((prefix, D::kind_of_inline(head)?, payload))
 }
 
-/// Splits a message of type `proc` with one chunk of one segment, which `lists` recognizes, with a
-/// few comparisons. What stands behind the lists is returned as the RPC message. Returns `None` for
-/// any other message, well-formed or not.
+/// Splits an RDMA_MSG or RDMA_NOMSG with one chunk of one segment, which `lists` recognizes, with a
+/// few comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
 pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
     bytes: &'a [u8],
-    proc: u32,
-    lists: impl FnOnce(&'a [u8; single::LEN]) -> Option<(Lists<'a>, S)>,
+    lists: impl FnOnce(&'a [u8; ONE_CHUNK_LEN]) -> Option<(Lists<'a>, S)>,
 ) -> Option<OneSegment<'a, S>> {
     let head = bytes.first_chunk::<MIN>()?;
     let prefix = Prefix::from_bytes(head.first_chunk()?);
-    if prefix.version != D::VERSION.number() || prefix.proc != proc {
+    if prefix.version != D::VERSION.number() {
         return None;
     }
+    let proc = match prefix.proc {
+        MSG => ListProc::Msg,
+        NOMSG => ListProc::Nomsg,
+        _ => return None,
+    };
     let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
-    let (chunk, payload) = behind.split_first_chunk::<{ single::LEN }>()?;
+    let (chunk, payload) = behind.split_first_chunk::<{ ONE_CHUNK_LEN }>()?;
     let direction = D::kind_of_inline(head)?.direction();
     let (lists, segment) = lists(chunk)?;
     Some(OneSegment {
         prefix,
+        proc,
         direction,
         lists,
         segment,

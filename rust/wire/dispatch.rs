@@ -2,7 +2,7 @@
 
 //! Chooses the decoder by the version of a message.
 
-use super::decode::{decode, split_inline, split_single, OneSegment, MSG, NOMSG};
+use super::decode::{decode, split_inline, split_single, OneSegment};
 use super::{
     peek, v1, v2, DecodeError, Direction, Limits, Lists, Message, Prefix, ReadSegment, Segment,
     Version, What,
@@ -38,8 +38,8 @@ impl<'a> Message<'a> {
         Some((prefix, kind.direction(), payload))
     }
 
-    /// Splits an RDMA_MSG with a read list of one segment and no other chunk. Returns `None` for
-    /// any other message, well-formed or not, and for one of another version.
+    /// Splits an RDMA_MSG or RDMA_NOMSG with a read list of one segment and no other chunk. Returns
+    /// `None` for any other message, well-formed or not, and for one of another version.
     #[inline(always)]
     pub fn split_one_read(
         version: Version,
@@ -47,38 +47,19 @@ impl<'a> Message<'a> {
     ) -> Option<OneSegment<'a, ReadSegment>> {
         let lists = Lists::one_read;
         match version {
-            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, MSG, lists),
-            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, MSG, lists),
+            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, lists),
+            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, lists),
         }
     }
 
-    /// Splits an RDMA_NOMSG with a read list of one segment and no other chunk. Returns `None` for
-    /// any other message, well-formed or not, and for one of another version.
-    #[inline(always)]
-    pub fn split_long_call(
-        version: Version,
-        bytes: &'a [u8],
-    ) -> Option<OneSegment<'a, ReadSegment>> {
-        let lists = Lists::one_read;
-        let split = match version {
-            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, NOMSG, lists),
-            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, NOMSG, lists),
-        };
-        // Bytes behind the header are ignored.
-        split.map(|split| OneSegment {
-            payload: &[],
-            ..split
-        })
-    }
-
-    /// Splits an RDMA_MSG with a write chunk of one segment and no other chunk. Returns `None` for
-    /// any other message, well-formed or not, and for one of another version.
+    /// Splits an RDMA_MSG or RDMA_NOMSG with a write chunk of one segment and no other chunk.
+    /// Returns `None` for any other message, well-formed or not, and for one of another version.
     #[inline(always)]
     pub fn split_one_write(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a, Segment>> {
         let lists = Lists::one_write;
         match version {
-            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, MSG, lists),
-            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, MSG, lists),
+            Version::One => split_single::<v1::Decoder, { v1::len::MIN }, _>(bytes, lists),
+            Version::Two => split_single::<v2::Decoder, { v2::len::MIN }, _>(bytes, lists),
         }
     }
 

@@ -18,10 +18,9 @@
 
 use core::mem;
 
-use super::lists::single;
 use super::{Prefix, ReadSegment, Segment};
 
-/// Why a message could not be encoded.
+/// An error of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
     /// The buffer is too small. All further calls on this writer fail with this error too.
@@ -44,7 +43,7 @@ type Result<T = ()> = core::result::Result<T, EncodeError>;
 
 const ABSENT: [u8; 4] = 0u32.to_be_bytes();
 const PRESENT: [u8; 4] = 1u32.to_be_bytes();
-/// Count of an unfinished chunk. No message is long enough for so many segments.
+/// Count of an unfinished chunk. No message is long enough for that many segments.
 const UNFINISHED: [u8; 4] = [0xff; 4];
 
 /// Appends to a caller's buffer.
@@ -148,45 +147,6 @@ impl<'b> ReadListWriter<'b> {
         [*d0, *d1, *d2, *d3, *p0, *p1, *p2, *p3] = entry.to_be_bytes();
         *target = segment.to_bytes();
         Ok(())
-    }
-
-    /// Writes lists whose only segment is this one, in the read list. Nothing was appended before.
-    /// Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_read(mut self, position: u32, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::LEN] = self.writer.array()?;
-        single::put_read(dest, position, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
-    }
-
-    /// Writes lists whose only segment is this one, in a write chunk. Nothing was appended before.
-    /// Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_write(mut self, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::LEN] = self.writer.array()?;
-        single::put_write(dest, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
-    }
-
-    /// Writes lists whose only segment is this one, in the reply chunk. Nothing was appended
-    /// before. Returns the header's length in bytes.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline(always)]
-    pub fn only_reply(mut self, segment: Segment) -> Result<usize> {
-        let dest: &mut [u8; single::REPLY_LEN] = self.writer.array()?;
-        single::put_reply(dest, segment).ok_or(EncodeError::NoRoom)?;
-        Ok(self.writer.written())
     }
 
     /// Ends the read list and begins the write list.

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a message was refused.
+//! Errors of decoding.
 
 use core::fmt;
 
-/// Why and where a message was refused.
+/// The error in a refused message, and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DecodeError {
     /// The error.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One message type for both versions, so that callers do not branch on the version.
+//! The decoded message. Both versions share one type, so that callers do not branch on the version.
 
 use super::{Direction, Lists, Prefix, Version};
 
@@ -99,7 +99,7 @@ pub enum Body<'a> {
     },
 }
 
-/// Why the peer could not process a message. Version two has every error that version one has.
+/// The error with which the peer answered a message. Version two has every error of version one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ErrorBody {
     /// ERR_VERS: the inclusive range of versions that the peer supports. The order is not checked.
@@ -168,7 +168,7 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
-    #[inline]
+    #[cfg(any(RPCRDMA_LEGACY, RPCRDMA_KUNIT))]
     pub const fn header_len(&self) -> usize {
         self.header_len
     }
@@ -286,7 +286,7 @@ impl Message<'_> {
     }
 }
 
-/// How a header can disagree with the RPC message behind it.
+/// A disagreement between a header and the RPC message behind the header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mismatch {
     /// There is no RPC message where there must be one.

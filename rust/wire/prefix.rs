@@ -78,8 +78,8 @@ impl Prefix {
     }
 }
 
-/// Reads the four fixed words and nothing else. This is enough to find the request that a message
-/// belongs to, or to log a message that is about to be dropped.
+/// Reads the four fixed words and nothing else. They suffice to find the request that a message
+/// answers, or to log a message that is about to be dropped.
 ///
 /// # Errors
 ///

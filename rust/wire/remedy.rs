@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What to do with a message that cannot be processed.
+//! The answer to a message that cannot be processed.
 //!
-//! An error is never answered, nor is a reply: two peers could then answer each other for ever. A
+//! An error is never answered, nor is a reply: two peers could then answer each other endlessly. A
 //! message without XID and version lacks what an answer needs, and is dropped.
 
 use super::message::{ErrorBody, Proc};
@@ -17,7 +17,7 @@ pub enum Receiver {
     Responder,
 }
 
-/// What to do with a message that cannot be processed.
+/// The reaction to a message that cannot be processed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remedy {
     /// Drop it.

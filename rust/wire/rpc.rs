@@ -10,14 +10,16 @@
 
 /// The longest body of a credential or verifier in bytes (RFC 5531 section 8.2).
 const MAX_AUTH: u32 = 400;
-/// Where the credential begins.
+/// The offset of the credential.
 const CREDENTIAL: usize = 24;
+/// Bytes of a header whose credential and verifier have no bodies.
+const FIXED: u32 = 40;
 /// The flavor RPCSEC_GSS, and its services that wrap the arguments (RFC 2203 section 5).
 const RPCSEC_GSS: u32 = 6;
 const INTEGRITY: u32 = 2;
 const PRIVACY: u32 = 3;
 
-/// What stands before the arguments of an RPC call.
+/// The header of an RPC call, which ends where the arguments begin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CallHeader {
     /// Bytes up to the end of the verifier, where the arguments begin.
@@ -32,31 +34,27 @@ impl CallHeader {
     /// lengths, or if a body is longer than the protocol allows. `len` may be more than `rpc` has.
     #[inline(always)]
     pub fn peek(rpc: &[u8]) -> Option<Self> {
-        let (flavor, verifier) = opaque_auth(rpc, CREDENTIAL)?;
-        let (_, len) = opaque_auth(rpc, verifier)?;
+        let (flavor, credential, rest) = opaque_auth(rpc.get(CREDENTIAL..)?)?;
+        // CAST: at most MAX_AUTH.
+        let (_, verifier, _) = opaque_auth(rest.get(credential as usize..)?)?;
         Some(Self {
-            // CAST: less than 2 * MAX_AUTH and a few words.
-            len: len as u32,
+            // Two numbers of at most MAX_AUTH each.
+            len: FIXED.wrapping_add(credential).wrapping_add(verifier),
             wrapped: flavor == RPCSEC_GSS && is_wrapped(rpc),
         })
     }
 }
 
-/// Reads the `opaque_auth` at byte `at`. Returns its flavor, and its end with its XDR padding.
+/// Reads the flavor and the length of an `opaque_auth`. Returns the flavor, the length of the body
+/// with its XDR padding, and the bytes from the body on.
 #[inline(always)]
-fn opaque_auth(rpc: &[u8], at: usize) -> Option<(u32, usize)> {
-    let body = at.saturating_add(8);
-    let words = u64::from_be_bytes(*rpc.get(at..body)?.first_chunk()?);
+fn opaque_auth(bytes: &[u8]) -> Option<(u32, u32, &[u8])> {
+    let (words, rest) = bytes.split_first_chunk()?;
+    let words = u64::from_be_bytes(*words);
     // CAST: the halves of two words.
     let (flavor, len) = ((words >> 32) as u32, words as u32);
-    if len > MAX_AUTH {
-        return None;
-    }
-    // CAST: a small number.
-    Some((
-        flavor,
-        body.saturating_add(len.next_multiple_of(4) as usize),
-    ))
+    // The sum cannot overflow.
+    (len <= MAX_AUTH).then_some((flavor, len.wrapping_add(3) & !3, rest))
 }
 
 /// Returns whether the arguments of a call with a credential of RPCSEC_GSS have no data item. The

@@ -41,7 +41,7 @@ impl Segment {
     }
 }
 
-/// One entry of a read list: `struct xdr_read_chunk`.
+/// An entry of a read list: `struct xdr_read_chunk`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReadSegment {
     /// Offset of the chunk's first byte in the XDR stream. Entries with equal positions form one

@@ -12,12 +12,128 @@
 //!       4  RDMA_ERROR  1 ERR_VERS low high  |  2 ERR_CHUNK [eight words in 5666]
 //! ```
 
-mod decode;
-mod encode;
-pub mod len;
-
-pub(super) use decode::Decoder;
-pub use encode::{begin_padded, done};
+use super::cursor::Cursor;
+use super::decode::VersionDecoder;
+use super::message::{Body, HeaderKind, Message, Proc};
+use super::{DecodeError, Limits, Lists, Prefix, Version};
+#[cfg(RPCRDMA_LEGACY)]
+use super::{EncodeError, ReadListWriter};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;
+
+// CAST: the discriminants of a `repr(u32)` enum.
+const MSGP: u32 = Proc::Msgp as u32;
+const DONE: u32 = Proc::Done as u32;
+
+/// Version one: no word stands before the chunk lists, and there are RDMA_MSGP and RDMA_DONE.
+pub(super) struct Decoder;
+
+impl VersionDecoder<{ len::MIN }> for Decoder {
+    const VERSION: Version = Version::One;
+    const ERROR_KIND: HeaderKind = HeaderKind::One;
+
+    #[inline(always)]
+    fn kind(_: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError> {
+        Ok(HeaderKind::One)
+    }
+
+    #[inline(always)]
+    fn kind_of_inline(_: &[u8; len::MIN]) -> Option<HeaderKind> {
+        Some(HeaderKind::One)
+    }
+
+    fn decode_own<'a>(
+        prefix: &Prefix,
+        c: &mut Cursor<'a>,
+        limits: &Limits,
+    ) -> Result<Message<'a>, DecodeError> {
+        let body = match prefix.proc {
+            MSGP => Body::Msgp {
+                align: c.word()?,
+                thresh: c.word()?,
+                lists: Lists::decode(c, limits)?,
+                payload: c.rest(),
+            },
+            DONE => Body::Done,
+            other => return Err(Prefix::unknown_proc(other)),
+        };
+        Ok(Message::new(prefix, HeaderKind::One, c.offset(), body))
+    }
+}
+
+/// The bytes of the words `align` and `thresh` that RDMA_MSGP adds to the header.
+#[cfg(RPCRDMA_LEGACY)]
+pub const PADDING: usize = 8;
+
+/// Starts an RDMA_MSGP header (RFC 5666 section 3.9; not for RFC 8166 peers).
+///
+/// # Errors
+///
+/// [`EncodeError::NoRoom`].
+#[cfg(RPCRDMA_LEGACY)]
+pub fn begin_padded(
+    buf: &mut [u8],
+    xid: u32,
+    credits: u32,
+    align: u32,
+    thresh: u32,
+) -> Result<ReadListWriter<'_>, EncodeError> {
+    // CAST: the discriminants of a `repr(u32)` enum, here and below.
+    let mut w = Version::One.start(buf, xid, credits, Proc::Msgp as u32)?;
+    w.word(align)?;
+    w.word(thresh)?;
+    Ok(w.lists())
+}
+
+/// Writes RDMA_DONE (RFC 5666 section 3.8). Returns its length.
+///
+/// # Errors
+///
+/// [`EncodeError::NoRoom`].
+//= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
+#[cfg(RPCRDMA_LEGACY)]
+pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
+    let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
+    Ok(w.written())
+}
+
+pub mod len {
+    //! Lengths in bytes of version-one headers, before they are written.
+
+    use super::super::{ReadSegment, Segment};
+
+    /// Four fixed words and three absent lists: the header of a message with everything inline.
+    pub const MIN: usize = 28;
+
+    /// Returns the bytes that `segments` entries of the read list add to [`MIN`].
+    pub const fn read_segments(segments: usize) -> usize {
+        segments.saturating_mul(ReadSegment::LEN)
+    }
+
+    /// Returns the bytes that one write chunk of `segments` segments adds to [`MIN`].
+    pub const fn write_chunk(segments: usize) -> usize {
+        segments.saturating_mul(Segment::LEN).saturating_add(8)
+    }
+
+    /// Returns the bytes that a reply chunk of `segments` segments adds to [`MIN`].
+    pub const fn reply_chunk(segments: usize) -> usize {
+        segments.saturating_mul(Segment::LEN).saturating_add(4)
+    }
+
+    /// Returns the length of a header with `reads` read segments, one write chunk of `write`
+    /// segments unless `None`, and a reply chunk of `reply` segments unless `None`.
+    pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
+        let write = match write {
+            Some(n) => write_chunk(n),
+            None => 0,
+        };
+        let reply = match reply {
+            Some(n) => reply_chunk(n),
+            None => 0,
+        };
+        MIN.saturating_add(read_segments(reads))
+            .saturating_add(write)
+            .saturating_add(reply)
+    }
+}

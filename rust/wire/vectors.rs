@@ -6,6 +6,7 @@
 //! fails.
 
 pub mod cm_private;
+#[cfg(RPCRDMA_LEGACY)]
 pub mod conf_rdma;
 pub mod error;
 pub mod lower;

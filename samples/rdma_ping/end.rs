@@ -14,7 +14,7 @@ use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::{Held, Received};
-use crate::rdma::send::{ReadBuf, SendBuf};
+use crate::rdma::send::SendBuf;
 
 /// Longest time to wait for an event or a completion, in milliseconds.
 const WAIT_MS: u32 = 10_000;
@@ -86,7 +86,7 @@ pub(crate) enum Progress {
     Failed(i32),
 }
 
-/// The handler of the events of one identifier.
+/// The handler of the events of a cm_id.
 #[pin_data]
 pub(crate) struct Events {
     #[pin]
@@ -282,11 +282,9 @@ impl Completions for Outcome {
 /// Fields are dropped in this order. The queue pair is drained first; after that the peer cannot
 /// access the regions, so they and the memory that they map may be dropped.
 pub(crate) struct End {
-    pub(crate) qp: Qp<Outcome>,
+    pub(crate) qp: Pin<KBox<Qp<Outcome>>>,
     pub(crate) outcome: Arc<Outcome>,
     pub(crate) out: SendBuf,
-    pub(crate) data: SendBuf,
-    pub(crate) fetched: ReadBuf,
     pub(crate) pool: Arc<MrPool>,
     pub(crate) pd: Arc<Pd>,
     pub(crate) to_read: block::Block,
@@ -296,7 +294,7 @@ pub(crate) struct End {
 }
 
 impl End {
-    /// Makes all objects of an end, for an identifier that has a device. May sleep.
+    /// Makes all objects of an end, for a cm_id that has a device. May sleep.
     pub(crate) fn new(
         cm: CmId<Events>,
         events: Arc<Events>,
@@ -304,7 +302,7 @@ impl End {
         removal: Arc<dyn Removal>,
     ) -> Result<Self> {
         let device = cm.device().ok_or(ENODEV)?;
-        let pd = Pd::new(devices.lease(&device, removal)?, None)?;
+        let pd = Pd::new(devices.lease(device, removal)?, None)?;
         let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
         let outcome = Outcome::new()?;
         let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;
@@ -313,8 +311,6 @@ impl End {
             qp,
             outcome,
             out: SendBuf::new(&pd, wire::LEN, GFP_KERNEL)?,
-            data: SendBuf::new(&pd, block::LEN, GFP_KERNEL)?,
-            fetched: ReadBuf::new(&pd, block::LEN, GFP_KERNEL)?,
             pool: MrPool::new(pd.clone(), 16, Kind::Plain, 2)?,
             pd,
             to_read: block::Block::new()?,

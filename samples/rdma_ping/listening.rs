@@ -8,7 +8,7 @@ use kernel::time::{delay::fsleep, Delta};
 use super::end::{End, Events, Progress};
 use super::pair::{resolved, HELLO, PARAMS};
 use super::waiter::Waiter;
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::listen::{Listener, Request};
 use crate::Test;
@@ -19,12 +19,12 @@ const INTERVAL_MS: i64 = 20;
 
 /// Starts to listen. May sleep.
 fn listen(addr: &SockAddr, backlog: u32, waiter: &kernel::sync::Arc<Waiter>) -> Result<Listener> {
-    Listener::new(NetRef::init(), addr, backlog, waiter.clone())
+    Listener::new(Net::init(), addr, backlog, waiter.clone())
 }
 
 /// Makes a client that has requested a connection. May sleep.
 fn request(test: &Test, addr: &SockAddr) -> Result<End> {
-    let client = resolved(NetRef::init(), addr, &test.devices, &test.kept)?;
+    let client = resolved(Net::init(), addr, &test.devices, &test.kept)?;
     client.cm.connect(&PARAMS)?;
     Ok(client)
 }
@@ -102,8 +102,7 @@ impl Test {
         check(request.peer_addr().bytes().get(4..8) == Some(&self.addr))?;
         let events = Events::new()?;
         let cm = request.adopt(events)?;
-        check(cm.peer_addr().bytes().get(4..8) == Some(&self.addr))?;
-        // An identifier that is destroyed before it has accepted rejects the request.
+        // A cm_id that is destroyed before it has accepted rejects the request.
         drop(cm);
         is_rejected(&client)
     }

@@ -4,7 +4,6 @@
 
 use kernel::prelude::*;
 
-use super::block;
 use super::end::{End, TAG};
 use super::lists::Lists;
 use super::pair::Pair;
@@ -46,11 +45,14 @@ impl Pair {
         lists.prepare_reads(&offer)?;
         lists.prepare_writes(&offer, !n)?;
         let server = &mut self.server;
-        stall(server, &offer)?;
-        fill(server, &offer)?;
+        stall(server)?;
+        let probes = fill(server)?;
         refused_as_full(server, &mut lists, &offer)?;
         server.outcome.stall(false);
-        server.outcome.sent()?;
+        server.outcome.room()?;
+        for _ in 0..=probes {
+            server.outcome.sent()?;
+        }
 
         posted_later(server, |server| lists.post_reads(server))?;
         server.outcome.sent()?;
@@ -68,10 +70,10 @@ impl Pair {
         let (_read, offer) = self.offered(3)?;
         lists.prepare_reads(&offer)?;
         let server = &mut self.server;
-        stall(server, &offer)?;
+        stall(server)?;
         lists.post_reads(server)?;
         let sink = &mut lists.sink;
-        let busy = sink.in_flight() && sink.pages().is_none() && !sink.clear();
+        let busy = sink.pages().is_none();
         drop(lists);
         server.outcome.stall(false);
         server.qp.drain();
@@ -88,7 +90,7 @@ impl Pair {
         let (_read, offer) = self.offered(4)?;
         lists.prepare_writes(&offer, 5)?;
         let server = &mut self.server;
-        stall(server, &offer)?;
+        stall(server)?;
         lists.post_reply(server, &offer)?;
         let source = &mut lists.source;
         let busy = source.in_flight() && source.pages().is_none() && !source.clear();
@@ -112,7 +114,7 @@ impl Pair {
         reads.post_reads(server)?;
         server.qp.drain();
         let refused = writes.post_reply(server, &offer).is_err();
-        let free = !reads.sink.in_flight() && !writes.source.in_flight();
+        let free = !writes.source.in_flight();
         if refused && free && reads.sink.pages().is_some() && writes.source.clear() {
             Ok(())
         } else {
@@ -130,7 +132,7 @@ impl Pair {
     }
 
     /// Answers with the prepared RDMA Writes, and waits for their completion.
-    fn answer(&mut self, lists: &mut Lists, offer: &Offer) -> Result {
+    pub(super) fn answer(&mut self, lists: &mut Lists, offer: &Offer) -> Result {
         let server = &mut self.server;
         let position = lists.post_reply(server, offer)?;
         server.outcome.sent()?;
@@ -141,21 +143,19 @@ impl Pair {
     }
 }
 
-/// Posts an RDMA Write whose completion stalls the handler, so that nothing that is posted after it
-/// is found completed.
-fn stall(server: &mut End, offer: &Offer) -> Result {
+/// Posts a probe whose completion stalls the handler, so that nothing that is posted after it is
+/// found completed.
+fn stall(server: &End) -> Result {
     server.outcome.stall(true);
-    let (data, to) = (&mut server.data, offer.write);
-    server.qp.post_write(TAG, data, block::LEN, to, true)?;
+    server.qp.post_probe(TAG)?;
     Ok(())
 }
 
-/// Posts RDMA Writes until the send queue is full.
-fn fill(server: &mut End, offer: &Offer) -> Result {
-    for _ in 0..MANY {
-        let (data, to) = (&mut server.data, offer.write);
-        match server.qp.post_write(TAG, data, block::LEN, to, false) {
-            Err(PostError::Full) => return Ok(()),
+/// Posts probes until the send queue is full, and returns their number.
+fn fill(server: &End) -> Result<u32> {
+    for n in 0..MANY {
+        match server.qp.post_probe(TAG) {
+            Err(PostError::Full) => return Ok(n),
             posted => posted?,
         };
     }
@@ -169,7 +169,7 @@ fn refused_as_full(server: &mut End, lists: &mut Lists, offer: &Offer) -> Result
     let reply = lists.post_reply(server, offer);
     let full = Err(PostError::Full);
     let after = (lists.sink.work_requests(), lists.source.work_requests());
-    let idle = !(lists.sink.in_flight() || lists.source.in_flight() || server.out.in_flight());
+    let idle = !(lists.source.in_flight() || server.out.in_flight());
     if reads == full && reply == full && before == after && idle {
         Ok(())
     } else {

@@ -7,15 +7,14 @@ use kernel::sync::Arc;
 
 use super::block::{self, is_pattern, pattern};
 use super::end::{End, Events, Progress, TAG};
+use super::lists::Lists;
 use super::waiter::Waiter;
 use super::wire::{self, Offer};
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;
 use crate::rdma::listen::Listener;
-use crate::rdma::mr::{Direction, Mr};
-use crate::rdma::qp::Remote;
-use crate::rdma::send::ReadBuf;
+use crate::rdma::mr::{DataDirection, Mr};
 use crate::Kept;
 
 /// Private data of the client's connection request.
@@ -41,7 +40,7 @@ pub(crate) struct Pair {
 
 /// Makes an end that can request a connection: address and route have been resolved. May sleep.
 pub(crate) fn resolved(
-    net: NetRef<'_>,
+    net: &Net,
     addr: &SockAddr,
     devices: &Registration,
     kept: &Arc<Kept>,
@@ -58,7 +57,7 @@ pub(crate) fn resolved(
 impl Pair {
     /// Connects a client to a server, both in this module. May sleep.
     pub(crate) fn connect(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
@@ -87,7 +86,7 @@ impl Pair {
 
     /// Connects to an address without a listener. Succeeds if the connection is rejected.
     pub(crate) fn refused(
-        net: NetRef<'_>,
+        net: &Net,
         addr: &SockAddr,
         devices: &Registration,
         kept: &Arc<Kept>,
@@ -103,7 +102,7 @@ impl Pair {
 
     /// Disconnects on the client's side, and waits for the event on the server's side.
     pub(crate) fn disconnect(self) -> Result {
-        self.client.cm.disconnect();
+        self.client.qp.drain();
         self.server.events.wait_for(Progress::Over)
     }
 
@@ -118,9 +117,9 @@ impl Pair {
     fn map(&self, to_read: bool, n: u32) -> Result<Mr> {
         let client = &self.client;
         let (block, direction) = if to_read {
-            (&client.to_read, Direction::ToPeer)
+            (&client.to_read, DataDirection::ToDevice)
         } else {
-            (&client.to_write, Direction::FromPeer)
+            (&client.to_write, DataDirection::FromDevice)
         };
         let mut region = client.pool.get().ok_or(ENOSPC)?;
         let len = region.map(&mut block.pieces().peekable(), direction, n)?;
@@ -162,34 +161,14 @@ impl Pair {
             return Err(EPROTO);
         }
         self.offer = Some(offer);
-
-        server
-            .qp
-            .post_read(TAG, &mut server.fetched, block::LEN, offer.read)?;
+        server.out.as_mut_slice().copy_from_slice(&offer.encode());
+        let mut lists = Lists::new(server)?;
+        lists.prepare_reads(&offer)?;
+        lists.post_reads(server)?;
         server.outcome.sent()?;
-        let fetched = server.fetched.bytes().ok_or(EPROTO)?;
-        if !is_pattern(n, fetched) {
-            return Err(EILSEQ);
-        }
-
-        pattern(!n, server.data.as_mut_slice());
-        let data = &mut server.data;
-        server
-            .qp
-            .post_write(TAG, data, block::LEN, offer.write, false)?;
-        let out = &mut server.out;
-        out.as_mut_slice().copy_from_slice(&offer.encode());
-        let rkey = offer.write.rkey;
-        let position = server
-            .qp
-            .post_send_invalidate(TAG, out, wire::LEN, Some(rkey), true)?;
-        server.outcome.sent()?;
-        let done = server.qp.retired() >= position && !server.out.in_flight();
-        if done {
-            Ok(())
-        } else {
-            Err(EPROTO)
-        }
+        lists.check_reads(n)?;
+        lists.prepare_writes(&offer, !n)?;
+        self.answer(&mut lists, &offer)
     }
 
     /// Runs the client's second part: it fences its memory, and compares the data.
@@ -222,9 +201,9 @@ impl Pair {
     pub(crate) fn try_stale_key(&mut self) -> Result {
         let offer = self.offer.ok_or(EINVAL)?;
         let server = &mut self.server;
-        server
-            .qp
-            .post_read(TAG, &mut server.fetched, block::LEN, offer.read)?;
+        let mut lists = Lists::new(server)?;
+        lists.prepare_reads(&offer)?;
+        lists.post_reads(server)?;
         // InfiniBand and RoCE report the work request's failure; iWARP ends the connection.
         server.outcome.failed()?;
         if server.qp.is_broken() {
@@ -240,8 +219,8 @@ impl Pair {
         self.client.second_queue_pair()
     }
 
-    /// Drops objects that are in use: a live region, a buffer that is being sent, a buffer that an
-    /// RDMA Read writes. They must be freed when the queue pairs are drained, and not before.
+    /// Drops objects that are in use: a live region, and pages that RDMA Reads write. They must be
+    /// freed when the queue pairs are drained, and not before.
     pub(crate) fn drop_in_mid_flight(mut self) -> Result {
         let mut read = self.map(true, 99)?;
         let offer = Offer::new(&read, &read, 99);
@@ -251,14 +230,12 @@ impl Pair {
         client
             .qp
             .post_send(TAG, [&mut read], out, wire::LEN, false)?;
-        let remote: Remote = offer.read;
         let server = &mut self.server;
         server.outcome.message()?;
-        server
-            .qp
-            .post_read(TAG, &mut server.fetched, block::LEN, remote)?;
-        let unused = ReadBuf::new(&server.pd, block::LEN, GFP_KERNEL)?;
-        drop(core::mem::replace(&mut server.fetched, unused));
+        let mut lists = Lists::new(server)?;
+        lists.prepare_reads(&offer)?;
+        lists.post_reads(server)?;
+        drop(lists);
         drop(read);
         // The region is live, so the pool must not return it again.
         let alone = client.pool.available() == 1;

@@ -4,11 +4,11 @@
 
 Usage: KDIR=tree RUSTC=... BINDGEN=... LLVM=... clippy.py
 
-The module is built twice: as users build it, and with tests and samples. An item that only the
-second build uses is dead code in the first. Kbuild does not turn warnings into errors, so this
-script reads them from its output, those of the C compiler and of modpost as well. The builds run in
-a copy of the tree in the user's cache, and leave the work tree unchanged. Without a KDIR that has
-CONFIG_RUST, the script uses the lab's plain kernel, and builds it if it is missing.
+The module is built as users build it, with tests and samples, and both without RFC 5666. An item
+that only the second build uses is dead code in the first. Kbuild does not turn warnings into
+errors, so this script reads them from its output, those of the C compiler and of modpost as well.
+The builds run in a copy of the tree in the user's cache, and leave the work tree unchanged. Without
+a KDIR that has CONFIG_RUST, the script uses the lab's plain kernel, and builds it if it is missing.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ ROOT = Path(__file__).resolve().parents[2]
 BUILDS = {
     "as users build it": [],
     "with tests and samples": ["RPCRDMA_KUNIT=y", "SAMPLES=y"],
+    "without RFC 5666": ["RPCRDMA_LEGACY=n"],
+    "without RFC 5666, with tests": ["RPCRDMA_LEGACY=n", "RPCRDMA_KUNIT=y"],
 }
 
 # Debian builds its kernels with the oldest compiler that they support (msrv in the kernel's
@@ -120,7 +122,7 @@ def check(name: str, command: list[str], environment: dict[str, str]) -> bool:
 
 
 def main() -> int:
-    """Builds the module in both ways. Returns the exit status."""
+    """Builds the module in each way. Returns the exit status."""
     build = _given() or _from_lab()
     driver = _driver(build)
     if not shutil.which(driver):
@@ -137,6 +139,7 @@ def main() -> int:
     command = ["make", "-C", str(build.kdir), f"M={copy}", *build.arguments, *OPTIONS]
     command += [f"CLIPPY_DRIVER={driver}"]
     environment = {**os.environ, "PATH": build.path, "MAKEFLAGS": "", "MAKELEVEL": "0"}
+    environment.pop("RPCRDMA_LEGACY", None)
     passed = [
         check(name, [*command, *options, "modules"], environment)
         for name, options in BUILDS.items()

@@ -25,7 +25,7 @@ def build(root: Path, stderr: int | None = None) -> int:
     """
     folder = root / rst.FOLDER
     output = folder / "output"
-    # -E: Sphinx reads unchanged pages again, too, and repeats their warnings.
+    # -E: Sphinx also reads unchanged pages again, and repeats their warnings.
     strictly = ["-q", "-E", "-W", "--keep-going"]
     command = [sys.executable, "-m", "sphinx", *strictly, "-b", "html", folder, output]
     done = subprocess.run(command, check=False, stderr=stderr)

@@ -20,7 +20,7 @@ from pathlib import Path
 from checks import rst
 from checks.tree import Tree
 
-# The format of all Rust sources. Editors find this file, too.
+# The format of all Rust sources. Editors also find this file.
 RUSTFMT = ["--config-path", str(Path(__file__).resolve().parents[2] / "rustfmt.toml")]
 
 

@@ -23,8 +23,10 @@ from checks import (
     examples,
     headers,
     layering,
+    legacy,
     locks,
     make_help,
+    prose,
     shape,
     sizes,
     sysctls,
@@ -40,6 +42,7 @@ CHECKS = {
     module.NAME.replace(" ", "-"): module
     for module in (
         layering,
+        legacy,
         circles,
         unsafe_budget,
         sizes,
@@ -52,6 +55,7 @@ CHECKS = {
         sysctls,
         dead_code,
         make_help,
+        prose,
         version,
         documents,
         errors_table,

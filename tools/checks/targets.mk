@@ -15,7 +15,7 @@ check-tree:
 check-lint:
 	@$(CHECKS) tools/checks/lint.py
 
-## check-clippy: build the module without any warning, of clippy too; so with tests and samples
+## check-clippy: build the module, with and without tests and samples; fail on any warning
 check-clippy:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' $(CHECKS) tools/checks/clippy.py
 

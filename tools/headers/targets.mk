@@ -11,7 +11,7 @@ KRELEASE = $(shell cat '$(KDIR)/include/config/kernel.release' 2>/dev/null || un
 headers:
 	@tools/prepare-headers '$(KRELEASE)'
 
-## modules_uninstall: remove the module; modprobe finds the kernel's own from then on
+## modules_uninstall: remove the module; modprobe then finds the kernel's own
 modules_uninstall:
 	@rm -f '$(INSTALL_MOD_PATH)/lib/modules/$(KRELEASE)/updates'/rpcrdma.ko*
 	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 CLIENT, SERVER = bytes([10, 0, 0, 1]), bytes([10, 0, 0, 2])
-# The port of NFS/RDMA. Its service ID ends with this number, too.
+# The port of NFS/RDMA. Its service ID also ends with this number.
 PORT = 20049
 
 RC_SEND_ONLY, UD_SEND_ONLY = 0x04, 0x64

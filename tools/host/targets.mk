@@ -41,7 +41,7 @@ check-wire:
 # The rooms whose faults tools/mutants/faults.toml lists.
 FAULT_ROOMS := server client conn rdma sunrpc
 
-## mutants: change wire and proto in small ways; check that their tests notice each change
+## mutants: change wire and proto in small ways; check that their tests detect each change
 # With ROOMS= the faults of the other rooms, which need the kernel and the lab.
 mutants: $(if $(ROOMS),lab-deps)
 	@CARGO='$(CARGO)' JOBS='$(JOBS)' FILES='$(FILES)' MUTANTS='$(MUTANTS)' ROOMS='$(ROOMS)' \

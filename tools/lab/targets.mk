@@ -7,7 +7,7 @@ LAB := tools/lab/python -m lab
 .PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
 .PHONY: check-other-release
 
-## run: build all, boot two guests, mount our server by our client and by the stock one, copy files
+## run: boot two guests, mount our server from our client and from the stock one, copy files
 run: lab-deps
 	@$(LAB) run
 
@@ -15,7 +15,7 @@ run: lab-deps
 shell: lab-deps
 	@$(LAB) shell
 
-## pictures: take the pictures of nfsrdma in README.md and Documentation/ from a run of the lab
+## pictures: renew the pictures of nfsrdma in README.md and Documentation/ from a run of the lab
 pictures: lab-deps
 	@$(LAB) picture
 
@@ -55,7 +55,7 @@ check-other-release: lab-deps
 #: KERNEL=plain|debug the kernel that the guests run
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
-#: SIZES=1 make bench measures what version two and its larger messages save, on both sides ours
+#: SIZES=1 make bench measures the savings of version two and larger messages, with ours on both sides
 #: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: ACCEL=auto|tcg|kvm the accelerator of the guests

@@ -25,7 +25,7 @@ _PLACE = re.compile(r"^[^:]*:\d+:\d+: ")
 
 @dataclass(frozen=True, order=True)
 class Key:
-    """What identifies a mutant while the lines above it change."""
+    """Returns the identity of a mutant, which does not change with the lines above it."""
 
     path: str
     function: str
@@ -52,7 +52,7 @@ class Mutant:
 
 @dataclass
 class Verdict:
-    """What is wrong: mutants to kill or list, and lines of the list to remove."""
+    """Returns the defects: mutants to kill or list, and lines of the list to remove."""
 
     survivors: list[Mutant] = field(default_factory=list)
     caught: list[Key] = field(default_factory=list)
@@ -127,7 +127,7 @@ def compare(every: list[Mutant], caught: set[str], missed: set[str], allowed: se
 
 
 def report(verdict: Verdict, root: str) -> Iterable[str]:
-    """Returns the lines that describe what is wrong. `root`: the folder of the rooms."""
+    """Returns the lines that describe the defects. `root`: the folder of the rooms."""
     for mutant in verdict.survivors:
         key = mutant.key
         place = f"{root}/{key.path}:{mutant.line}"

@@ -49,7 +49,7 @@ class Scenario:
 
 @dataclass(frozen=True)
 class Fault:
-    """One change of the code."""
+    """A change of the code."""
 
     name: str
     file: str
@@ -83,9 +83,9 @@ class Fault:
         if count == 1:
             return source.replace(self.old, self.new)
         how = "is not in" if not count else f"occurs {count} times in"
-        mend = "put the same fault into the new code" if not count else "take more lines into it"
+        fix = "put the same fault into the new code" if not count else "take more lines into it"
         raise ListError(
-            f"faults.toml: {self.name}: the text of `old` {how} rust/{self.file}: {mend}, see it "
+            f"faults.toml: {self.name}: the text of `old` {how} rust/{self.file}: {fix}, see it "
             f'noticed (make mutants ROOMS={self.room} MUTANTS="{self.name}")'
         )
 

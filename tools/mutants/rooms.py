@@ -33,7 +33,7 @@ LIST = Path(__file__).resolve().parent / "faults.toml"
 SETTINGS = ("ONLY", "FULL", "CLIENT", "SERVER", "LINK", "KERNEL", "KEEP", "GDB", "LIST", "ACCEL")
 #: A suite that takes this many seconds does not end.
 LIMIT = 1800
-#: What suites print about a failure: behind a time, or what ends a program.
+#: The lines of suites about a failure: behind a time, or the last line of a program.
 FAILURE = re.compile(
     r"^(?:\[ *[\d.]+s\] )?((?:FAIL |violation: |hang: |leak: |E  |FAILED ).*)"
     r"|^((?:harness|lab): .*)",
@@ -50,7 +50,7 @@ class Suite:
     settings: tuple[tuple[str, str], ...] = ()
 
     def run(self, tree: Path) -> str | None:
-        """Runs the tests of a tree. Returns what they print about a failure, or `None`."""
+        """Runs the tests of a tree. Returns their output about a failure, or `None`."""
         env = {k: v for k, v in os.environ.items() if k not in SETTINGS and "MAKE" not in k}
         env |= dict(self.settings)
         command = [str(tree / self.command[0]), *self.command[1:]]

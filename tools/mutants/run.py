@@ -97,6 +97,7 @@ def make_crate(crate: Path) -> None:
     for room in ROOMS:
         shutil.copytree(ROOT / "rust" / room, crate / compare.TREE / room)
         shutil.copy(ROOT / "rust" / f"{room}.rs", crate / compare.TREE)
+    shutil.copy(ROOT / "tools/host/build.rs", crate)
     (crate / "Cargo.toml").write_text(MANIFEST)
     (crate / "src/lib.rs").write_text(LIBRARY)
 

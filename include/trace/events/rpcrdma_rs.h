@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
  * Trace events of RPC over RDMA, group "rpcrdma".
- *
- * An event that the C implementation has, too, has the same name, field names and
- * output here, because scripts rely on them. Events of this module alone are in the
+ * Events of the C implementation keep their names, field names and output here,
+ * because scripts rely on them. Events of this module alone are in the
  * last part. All arguments are plain values, so that Rust needs no C structures;
  * BPF allows at most twelve. A "const char *" is a string, a "const void *" an
  * address of RPCRDMA_TRACE_ADDR_LEN bytes.

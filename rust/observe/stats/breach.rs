@@ -1,13 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Breaches of the protocol by peers, counted for the whole module.
-//!
-//! Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
-//! trace event that belongs to it shows the peer.
+//! Breaches of the protocol by peers of the client.
 
-use core::fmt::{self, Write};
-
-use super::Counter;
+use super::BreachCounters;
 
 /// A breach of the protocol by a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,100 +30,53 @@ pub(crate) enum Breach {
     Conf,
 }
 
+/// The number of kinds.
+const KINDS: usize = Breach::Conf as usize + 1;
+
+/// The names of the counters, in the order of the variants.
+const NAMES: [&str; KINDS] = [
+    "malformed_header",
+    "reply_claim",
+    "foreign_rkey",
+    "bad_credits",
+    "not_a_send",
+    "backward_call",
+    "session",
+    "conf",
+];
+
 /// The module's counters of [`Breach`]es.
-pub(crate) struct BreachCounts {
-    malformed_header: Counter,
-    reply_claim: Counter,
-    foreign_rkey: Counter,
-    bad_credits: Counter,
-    not_a_send: Counter,
-    backward_call: Counter,
-    session: Counter,
-    conf: Counter,
-}
+pub(crate) static BREACHES: BreachCounters<KINDS> = BreachCounters::new(NAMES);
 
-static COUNTS: BreachCounts = BreachCounts::new();
-
-/// Counts one breach. Any context.
+/// Counts a breach. Any context.
 pub(crate) fn breach(what: Breach) {
-    COUNTS.count(what);
-}
-
-impl BreachCounts {
-    const fn new() -> Self {
-        Self {
-            malformed_header: Counter::new(),
-            reply_claim: Counter::new(),
-            foreign_rkey: Counter::new(),
-            bad_credits: Counter::new(),
-            not_a_send: Counter::new(),
-            backward_call: Counter::new(),
-            session: Counter::new(),
-            conf: Counter::new(),
-        }
-    }
-
-    /// Returns the counters of the module.
-    pub(crate) fn of_module() -> &'static Self {
-        &COUNTS
-    }
-
-    fn count(&self, what: Breach) {
-        match what {
-            Breach::MalformedHeader => &self.malformed_header,
-            Breach::ReplyClaim => &self.reply_claim,
-            Breach::ForeignRkey => &self.foreign_rkey,
-            Breach::BadCredits => &self.bad_credits,
-            Breach::NotASend => &self.not_a_send,
-            Breach::BackwardCall => &self.backward_call,
-            Breach::Session => &self.session,
-            Breach::Conf => &self.conf,
-        }
-        .add(1);
-    }
-
-    /// Writes one line `name count` for each kind of breach.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `out`.
-    pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
-        core::writeln!(out, "malformed_header {}", self.malformed_header.get())?;
-        core::writeln!(out, "reply_claim {}", self.reply_claim.get())?;
-        core::writeln!(out, "foreign_rkey {}", self.foreign_rkey.get())?;
-        core::writeln!(out, "bad_credits {}", self.bad_credits.get())?;
-        core::writeln!(out, "not_a_send {}", self.not_a_send.get())?;
-        core::writeln!(out, "backward_call {}", self.backward_call.get())?;
-        core::writeln!(out, "session {}", self.session.get())?;
-        core::writeln!(out, "conf {}", self.conf.get())
-    }
+    BREACHES.count(what as usize);
 }
 
 #[cfg(RPCRDMA_KUNIT)]
 #[kernel::prelude::kunit_tests(rpcrdma_breach)]
 mod tests {
     use super::*;
+    use crate::text::StackString;
     use kernel::prelude::*;
-    use kernel::str::Formatter;
 
     #[test]
-    fn each_breach_has_its_own_line() -> Result {
-        let counts = BreachCounts::new();
-        counts.count(Breach::MalformedHeader);
-        (0..2).for_each(|_| counts.count(Breach::ReplyClaim));
-        (0..3).for_each(|_| counts.count(Breach::ForeignRkey));
-        (0..4).for_each(|_| counts.count(Breach::BadCredits));
-        (0..5).for_each(|_| counts.count(Breach::NotASend));
-        (0..6).for_each(|_| counts.count(Breach::BackwardCall));
-        (0..7).for_each(|_| counts.count(Breach::Session));
-        (0..8).for_each(|_| counts.count(Breach::Conf));
-        let mut buffer = [0u8; 160];
-        let mut out = Formatter::new(&mut buffer);
-        counts.write(&mut out).map_err(|_| EOVERFLOW)?;
-        let written = out.bytes_written();
+    fn each_breach_has_its_own_line() {
+        let counts = BreachCounters::new(NAMES);
+        let count = |n, what: Breach| (0..n).for_each(|_| counts.count(what as usize));
+        count(1, Breach::MalformedHeader);
+        count(2, Breach::ReplyClaim);
+        count(3, Breach::ForeignRkey);
+        count(4, Breach::BadCredits);
+        count(5, Breach::NotASend);
+        count(6, Breach::BackwardCall);
+        count(7, Breach::Session);
+        count(8, Breach::Conf);
         let expected: &[u8] = b"malformed_header 1\nreply_claim 2\nforeign_rkey 3\n\
             bad_credits 4\nnot_a_send 5\nbackward_call 6\nsession 7\nconf 8\n";
-        assert_eq!(buffer.get(..written), Some(expected));
-        Ok(())
+        assert_eq!(
+            StackString::<160>::new(&fmt!("{counts}")).as_bytes(),
+            expected
+        );
     }
 }

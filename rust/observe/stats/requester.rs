@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What requesters did wrong, counted for the whole module.
-//!
-//! These events are rare, so they are not counted for each connection. If a counter is not zero,
-//! the trace event `svcrdma_breach` shows the requester.
+//! Breaches of the protocol by requesters: each breach is traced and counted.
 
-use core::fmt::{self, Write};
+use core::fmt;
 
-use super::Counter;
-use crate::observe::trace::WcStatus;
+use super::BreachCounters;
+use crate::observe::trace::{self, Cid, Peer, Source, WcStatus};
 use crate::proto::responder::call::Unfit;
 use crate::proto::responder::intake::Reason;
+use crate::proto::responder::reassembly::Violation;
 use crate::raw;
+use crate::wire::message::Mismatch;
 
 /// Defines the breaches, each with the name of its counter and a description.
 macro_rules! breaches {
     ($($(#[$doc:meta])* $variant:ident = ($name:literal, $what:literal),)*) => {
-        /// What a requester did wrong.
+        /// A breach of the protocol by a requester.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(crate) enum RequesterBreach {
             $($(#[$doc])* $variant,)*
@@ -33,7 +32,7 @@ macro_rules! breaches {
                 }
             }
 
-            /// Returns what has happened.
+            /// Returns a description.
             pub(crate) const fn what(self) -> &'static str {
                 match self {
                     $(Self::$variant => $what,)*
@@ -70,11 +69,11 @@ breaches! {
     Credits = ("credits", "more calls than granted"),
     /// A message is longer than the Receive. The device closes the connection.
     TooLong = ("too_long", "message longer than the Receive"),
-    /// The requester's device has refused an RDMA Read or Write. The connection is closed.
+    /// The requester's device refused an RDMA Read or Write. The connection is closed.
     Rkey = ("rkey", "R_key refused"),
-    /// A Send has found no Receive at the requester. The connection is closed.
+    /// A Send found no Receive at the requester. The connection is closed.
     NoReceive = ("no_receive", "no Receive posted"),
-    /// A message has invalidated an R_key of this host. The connection is closed.
+    /// A message invalidated an R_key of this host. The connection is closed.
     Invalidate = ("invalidate", "R_key of the server invalidated"),
     /// A reply answers no call of this host.
     BackwardXid = ("backward_xid", "reply to no call"),
@@ -85,22 +84,22 @@ breaches! {
     /// Replies have waited too long, because the requester does not receive or is not read from.
     /// The connection is closed.
     Slow = ("slow", "replies have waited too long"),
-    /// A connection has ended while RDMA Reads or Writes were outstanding.
+    /// A connection ended while RDMA Reads or Writes were outstanding.
     TransferLost = ("transfer_lost", "connection lost during RDMA Reads or Writes"),
     /// A message broke the rules by which the peers agree on version and characteristics.
     Session = ("session", "message that breaks the rules of version two"),
     /// A connection request was refused because too many are waiting.
     Backlog = ("backlog", "too many connection requests"),
-    /// The padding of a call cannot be taken out: [`Reason::Padding`].
+    /// The padding of a call cannot be removed: [`Reason::Padding`].
     Padding = ("padding", "padding that cannot be taken out"),
     /// An RDMA_DONE belongs to no reply.
     Done = ("done", "RDMA_DONE for no reply"),
-    /// The RDMA_DONE for a reply has not come. The connection is closed.
+    /// The RDMA_DONE for a reply did not arrive. The connection is closed.
     NoDone = ("no_done", "no RDMA_DONE for a reply"),
 }
 
 impl RequesterBreach {
-    /// Returns the breach that a refused message is.
+    /// Returns the kind of breach for which a message was refused.
     pub(crate) const fn of(reason: &Reason) -> Self {
         match reason {
             Reason::Short => Self::Short,
@@ -119,7 +118,7 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of an RDMA Read or Write is.
+    /// Returns the kind of breach that made an RDMA Read or Write fail.
     pub(crate) const fn of_transfer(wc: WcStatus) -> Self {
         match wc.status {
             raw::ib_wc_status_IB_WC_REM_ACCESS_ERR
@@ -129,8 +128,8 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of a Send is. `None` means that the requester need not
-    /// have done anything wrong.
+    /// Returns the kind of breach that made a Send fail; `None` if the requester need not be at
+    /// fault.
     pub(crate) const fn of_send(wc: WcStatus) -> Option<Self> {
         match wc.status {
             raw::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR => Some(Self::NoReceive),
@@ -138,8 +137,8 @@ impl RequesterBreach {
         }
     }
 
-    /// Returns the breach that the failure of a Receive is. `None` means that the requester need
-    /// not have done anything wrong.
+    /// Returns the kind of breach that made a Receive fail; `None` if the requester need not be at
+    /// fault.
     pub(crate) const fn of_receive(wc: WcStatus) -> Option<Self> {
         match wc.status {
             raw::ib_wc_status_IB_WC_LOC_LEN_ERR => Some(Self::TooLong),
@@ -151,43 +150,89 @@ impl RequesterBreach {
 /// The number of breaches.
 const KINDS: usize = RequesterBreach::ALL.len();
 
+/// The names of the counters, in the order of the variants.
+const NAMES: [&str; KINDS] = {
+    let mut names = [""; KINDS];
+    let mut n = 0;
+    while n < KINDS {
+        // PANIC: Evaluated at compile time.
+        names[n] = RequesterBreach::ALL[n].name();
+        n += 1;
+    }
+    names
+};
+
 /// The module's counters of [`RequesterBreach`]es.
-pub(crate) struct RequesterBreachCounts([Counter; KINDS]);
+pub(crate) static REQUESTER_BREACHES: BreachCounters<KINDS> = BreachCounters::new(NAMES);
 
-static COUNTS: RequesterBreachCounts = RequesterBreachCounts::new();
-
-/// Counts one breach. Any context.
+/// Counts a breach. Any context.
 pub(crate) fn requester_breach(what: RequesterBreach) {
-    COUNTS.count(what);
+    REQUESTER_BREACHES.count(what as usize);
 }
 
-impl RequesterBreachCounts {
-    const fn new() -> Self {
-        Self([const { Counter::new() }; KINDS])
-    }
+/// Traces and counts a breach. `xid` is zero if it belongs to no message. Any context.
+#[cold]
+pub(crate) fn breach(peer: impl Source<Peer>, xid: u32, breach: RequesterBreach) {
+    requester_breach(breach);
+    let what: &dyn fmt::Display = &breach.what();
+    trace::server::breach(peer, xid, breach.name(), what);
+}
 
-    /// Returns the counters of the module.
-    pub(crate) fn of_module() -> &'static Self {
-        &COUNTS
-    }
+/// Traces and counts that a message of these `bytes` is not served. Any context.
+#[cold]
+pub(crate) fn refused(
+    peer: impl Source<Peer>,
+    cid: impl Source<Cid>,
+    bytes: &[u8],
+    reason: &Reason,
+) {
+    let breach = RequesterBreach::of(reason);
+    requester_breach(breach);
+    trace::server::refused(cid, bytes, reason);
+    let detail: &dyn fmt::Display = &Detail(reason);
+    trace::server::breach(peer, xid(bytes), breach.name(), detail);
+}
 
-    fn count(&self, what: RequesterBreach) {
-        // CAST: the discriminant of an enum without fields.
-        if let Some(counter) = self.0.get(what as usize) {
-            counter.add(1);
+/// Returns the XID of a message; zero if it is too short for one.
+fn xid(bytes: &[u8]) -> u32 {
+    bytes.first_chunk().copied().map_or(0, u32::from_be_bytes)
+}
+
+/// The description of a refusal.
+struct Detail<'a>(&'a Reason);
+
+impl fmt::Display for Detail<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 {
+            Reason::Version(version) => write!(f, "version {version}"),
+            Reason::Header(error) => write!(f, "{error}"),
+            // CAST: the discriminant of a `repr(u32)` enum.
+            Reason::Type(proc) => write!(f, "message type {}", *proc as u32),
+            Reason::Padding(why) => f.write_str(why),
+            Reason::Message(mismatch) => f.write_str(mismatch_name(*mismatch)),
+            Reason::Chunks(Unfit::Reads(violation)) => f.write_str(violation_name(*violation)),
+            Reason::Short | Reason::Chunks(_) => f.write_str(RequesterBreach::of(self.0).what()),
         }
     }
+}
 
-    /// Writes one line `name count` for each kind of breach.
-    ///
-    /// # Errors
-    ///
-    /// Returns the errors of `out`.
-    pub(crate) fn write(&self, out: &mut impl Write) -> fmt::Result {
-        for (breach, counter) in RequesterBreach::ALL.iter().zip(&self.0) {
-            core::writeln!(out, "{} {}", breach.name(), counter.get())?;
-        }
-        Ok(())
+const fn mismatch_name(mismatch: Mismatch) -> &'static str {
+    match mismatch {
+        Mismatch::NoMessage => "no RPC message",
+        Mismatch::Xid => "two XIDs",
+        Mismatch::Direction => "two directions, or none",
+    }
+}
+
+const fn violation_name(violation: Violation) -> &'static str {
+    match violation {
+        Violation::Overlap => "read chunks overlap",
+        Violation::Beyond => "read chunk behind the end of the call",
+        Violation::PositionZero => "read chunk at position zero beside an inline call",
+        Violation::Header => "read chunk within the header of the call",
+        Violation::NoMessage => "no read chunk at position zero",
+        Violation::TooLong => "call too long",
+        Violation::Odd => "call of an odd length",
     }
 }
 
@@ -195,23 +240,21 @@ impl RequesterBreachCounts {
 #[kernel::prelude::kunit_tests(rpcrdma_requester_breach)]
 mod tests {
     use super::*;
+    use crate::text::StackString;
     use kernel::prelude::*;
-    use kernel::str::Formatter;
 
     #[test]
-    fn each_breach_has_its_own_line() -> Result {
-        let counts = RequesterBreachCounts::new();
+    fn each_breach_has_its_own_line() {
+        let counts = BreachCounters::new(NAMES);
         for (n, breach) in RequesterBreach::ALL.iter().enumerate() {
-            (0..=n).for_each(|_| counts.count(*breach));
+            (0..=n).for_each(|_| counts.count(*breach as usize));
         }
-        let mut buffer = [0u8; 512];
-        let mut out = Formatter::new(&mut buffer);
-        counts.write(&mut out).map_err(|_| EOVERFLOW)?;
-        let written = out.bytes_written();
-        let text = buffer.get(..written).unwrap_or_default();
-        assert!(text.starts_with(b"short 1\nversion 2\nheader 3\n"));
-        assert!(text.ends_with(b"\nsession 22\nbacklog 23\npadding 24\ndone 25\nno_done 26\n"));
-        Ok(())
+        let text = StackString::<512>::new(&fmt!("{counts}"));
+        assert!(text
+            .as_bytes()
+            .starts_with(b"short 1\nversion 2\nheader 3\n"));
+        let last = b"\nsession 22\nbacklog 23\npadding 24\ndone 25\nno_done 26\n";
+        assert!(text.as_bytes().ends_with(last));
     }
 
     #[test]

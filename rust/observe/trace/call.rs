@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of calls: planning, chunks, header, posting.
+//! Events of calls: planning, chunks, header, memory regions, posting.
 
-use super::{Cid, Peer, Task};
+use super::{count, Cid, Peer, Region, Source, Task};
 use crate::proto::requester::plan::{CallKind, CallShape, ReplyKind};
 use crate::wire::{ReadSegment, Segment};
 
@@ -84,7 +84,7 @@ events! {
         task_id: task.task_id,
         client_id: task.client_id,
         xid: xid,
-        hdrlen: super::count(hdr_len),
+        hdrlen: count(hdr_len),
         headlen: message.head_len,
         pagelen: message.page_len,
         taillen: message.tail_len,
@@ -154,7 +154,97 @@ fn call_form(call: CallKind) -> u32 {
 fn reply_form(reply: ReplyKind) -> u32 {
     match reply {
         ReplyKind::Inline => form::INLINE,
-        ReplyKind::WriteChunk { .. } => form::WRITE_CHUNK,
+        ReplyKind::WriteChunk => form::WRITE_CHUNK,
         ReplyKind::ReplyChunk => form::REPLY_CHUNK,
+    }
+}
+
+events! {
+    /// Traces that memory was mapped for DMA, and that its registration was prepared.
+    fn mr_map(task: Task, region: Region) => xprtrdma_mr_map {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that a registration is being posted, so that the peer can access the memory.
+    fn mr_fastreg(task: Task, region: Region) => xprtrdma_mr_fastreg {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that a LOCAL_INV is being posted.
+    fn mr_localinv(task: Task, region: Region) => xprtrdma_mr_localinv {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that the peer invalidated the region with its reply.
+    fn mr_reminv(task: Task, region: Region) => xprtrdma_mr_reminv {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that the memory was unmapped, after which neither peer nor device can access it.
+    fn mr_unmap(region: Region) => xprtrdma_mr_unmap {
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that an RPC ended without a reply, or will be sent again, while its regions were
+    /// registered.
+    fn mrs_zap(task: Task) => xprtrdma_mrs_zap {
+        task_id: task.task_id,
+        client_id: task.client_id,
+    }
+}
+
+/// Traces with [`mr_fastreg`] that the registrations of `regions` are being posted.
+#[inline(always)]
+pub(crate) fn mr_fastregs<I: Iterator<Item: Source<Region>>>(
+    task: impl Source<Task> + Copy,
+    regions: impl FnOnce() -> I,
+) {
+    if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_fastreg) {
+        for region in regions() {
+            mr_fastreg(task, region);
+        }
+    }
+}
+
+/// Traces with [`mr_unmap`] that the memory of `regions` was, or is being, unmapped.
+#[inline(always)]
+pub(crate) fn mr_unmaps<I: Iterator<Item: Source<Region>>>(regions: impl FnOnce() -> I) {
+    if event_enabled!(crate::raw::__tracepoint_xprtrdma_mr_unmap) {
+        for region in regions() {
+            mr_unmap(region);
+        }
     }
 }

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of connections.
+//! Events of connections, and of the calls that a server makes over them.
 
 use kernel::fmt;
 use kernel::prelude::*;
 
-use super::{Peer, SockAddrBytes, Text};
+use super::{count, Peer, SockAddrBytes, StackString};
+use crate::proto::backward::Refusal;
 use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
 use crate::wire::cm_private::Settings;
@@ -29,8 +30,9 @@ events! {
         connect_status: status,
     }
 
-    /// Traces the inline thresholds of a new connection. `send` and `recv` are what they leave for
-    /// the RPC message behind the longest header. Addresses are in the form of `struct sockaddr`.
+    /// Traces the inline thresholds of a new connection. `send` and `recv` are the bytes that
+    /// remain for the RPC message behind the longest header. Addresses are in the form of `struct
+    /// sockaddr`.
     fn inline_thresh(agreed: &'a Thresholds, send: u32, recv: u32, src: &'a [u8], dst: &'a [u8])
         => xprtrdma_inline_thresh {
         inline_send: agreed.client_to_server,
@@ -51,15 +53,15 @@ events! {
         recv: settings.unwrap_or(&Settings::DEFAULT).receive.bytes(),
     }
 
-    /// Traces that a probe is posted, because the peer has sent nothing while `owed` replies were
+    /// Traces that a probe is posted, because the peer sent nothing while `owed` replies were
     /// outstanding.
     fn probe(peer: Peer, owed: usize) => xprtrdma_probe {
         addr: peer.addr,
         port: peer.port,
-        owed: super::count(owed),
+        owed: count(owed),
     }
 
-    /// Traces that an event has changed the state of a connection.
+    /// Traces that an event changed the state of a connection.
     fn conn_state(peer: Peer, event: Event, from: State, to: State) => xprtrdma_conn_state {
         addr: peer.addr,
         port: peer.port,
@@ -70,24 +72,24 @@ events! {
 
     /// Traces that the device of a connection to `dst` is being removed.
     fn device_removal(device: &'a dyn fmt::Display, dst: &'a [u8]) => xprtrdma_device_removal {
-        name: Text::new(&fmt!("{}", device)),
+        name: StackString::new(&fmt!("{}", device)),
         dst: SockAddrBytes::new(dst),
     }
 
-    /// Traces that SUNRPC has requested a disconnect as a test of recovery.
+    /// Traces that SUNRPC requested a disconnect as a test of recovery.
     fn op_inject_dsc(peer: Peer) => xprtrdma_op_inject_dsc {
         addr: peer.addr,
         port: peer.port,
     }
 
-    /// Traces that SUNRPC has requested a connection. The worker starts after `delay` jiffies.
+    /// Traces that SUNRPC requested a connection. The worker starts after `delay` jiffies.
     fn op_connect(peer: Peer, delay: usize) => xprtrdma_op_connect {
         addr: peer.addr,
         port: peer.port,
         delay: delay,
     }
 
-    /// Traces that SUNRPC has set the timeouts of connecting, in jiffies.
+    /// Traces that SUNRPC set the timeouts of connecting, in jiffies.
     fn op_set_cto(peer: Peer, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
         addr: peer.addr,
         port: peer.port,
@@ -126,5 +128,47 @@ fn event_name(event: Event) -> &'static CStr {
         Event::DeviceRemoval => c"device removal",
         Event::AddrChange => c"address change",
         Event::Close => c"close",
+    }
+}
+
+events! {
+    /// Traces that SUNRPC requested a backchannel, for `reqs` calls at a time.
+    fn cb_setup(peer: Peer, reqs: u32) => xprtrdma_cb_setup {
+        addr: peer.addr,
+        port: peer.port,
+        reqs: reqs,
+    }
+
+    /// Traces that a call of the server arrived.
+    fn cb_call(peer: Peer, xid: u32) => xprtrdma_cb_call {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+    }
+
+    /// Traces that the reply to a call of the server was posted.
+    fn cb_reply(peer: Peer, xid: u32) => xprtrdma_cb_reply {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+    }
+
+    /// Traces that a call of the server was dropped.
+    fn cb_refused(peer: Peer, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        reason: refusal_name(refusal),
+    }
+}
+
+fn refusal_name(refusal: Refusal) -> &'static CStr {
+    match refusal {
+        Refusal::Form => c"not RDMA_MSG",
+        Refusal::Chunks => c"chunks",
+        Refusal::Xid => c"two XIDs",
+        Refusal::TooLong => c"too long",
+        Refusal::Overflow => c"more calls than granted",
+        Refusal::NotServed => c"nobody serves it",
     }
 }

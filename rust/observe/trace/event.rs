@@ -9,7 +9,7 @@
 /// without `CONFIG_JUMP_LABEL`, as in C; `kernel::jump_label` would call a function then.
 macro_rules! event_enabled {
     ($tracepoint:path) => {{
-        #[cfg(CONFIG_JUMP_LABEL)]
+        #[cfg(all(CONFIG_TRACEPOINTS, CONFIG_JUMP_LABEL))]
         {
             // SAFETY: The static is a tracepoint that C defines, and its key is a static key.
             unsafe {
@@ -20,12 +20,16 @@ macro_rules! event_enabled {
                 )
             }
         }
-        #[cfg(not(CONFIG_JUMP_LABEL))]
+        #[cfg(all(CONFIG_TRACEPOINTS, not(CONFIG_JUMP_LABEL)))]
         {
             // SAFETY: The static is a tracepoint that C defines; the counter of its key is a valid,
             // aligned `int`. It may change at any time, so the read is volatile, as in
             // `atomic_read()`.
             unsafe { core::ptr::read_volatile(&raw const $tracepoint.key.key.enabled.counter) > 0 }
+        }
+        #[cfg(not(CONFIG_TRACEPOINTS))]
+        {
+            false
         }
     }};
 }

@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of what only RFC 5666 has: configuration, padding, read chunks in replies.
+//! Events of features of RFC 5666 alone: configuration, padding, read chunks in replies.
 
-use super::{count, Peer, Task, Text};
+use super::{count, Peer, StackString, Task};
 use crate::proto::legacy::conf::Configuration;
 use crate::wire::Message;
 
 events! {
-    /// Traces what has come of asking the server by CONF_RDMA. Without an agreement the values are
-    /// zero.
+    /// Traces the outcome of a CONF_RDMA exchange. Without an agreement the values are zero.
     fn conf_answer(peer: Peer, outcome: &'static str, agreed: Option<&'a Configuration>)
         => xprtrdma_conf_answer {
         addr: peer.addr,
         port: peer.port,
-        outcome: Text::new(&outcome),
+        outcome: StackString::new(&outcome),
         call: agreed.map_or(0, |agreed| agreed.max_call),
         reply: agreed.map_or(0, |agreed| agreed.max_reply),
         align: agreed.and_then(|agreed| agreed.padding).map_or(0, |padding| padding.align()),

@@ -1,14 +1,68 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of replies.
+//! Events of replies, of completions, and breaches of the protocol by a peer.
 
-use super::{Peer, Task};
+use kernel::prelude::*;
+
+use super::{count, Cid, Peer, StackString, Task, WcStatus};
 use crate::proto::requester::plan::ReplyShape;
-use crate::wire::{Lists, Prefix, Segment};
+use crate::proto::requester::reply::Violation;
+use crate::wire::{DecodeError, Lists, Prefix, Segment};
 
 events! {
-    /// Traces that a call is given up after it was sent. `waited` says whether its reply was
-    /// awaited, because its memory was registered; `answered`, whether the reply has arrived
+    /// Traces the completion of a Receive of `received` bytes.
+    fn wc_receive(cid: Cid, received: usize, wc: WcStatus) => xprtrdma_wc_receive {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        received: count(received),
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the failure of a Send or a registration.
+    fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of a probe of the peer.
+    fn wc_probe(cid: Cid, wc: WcStatus) => xprtrdma_wc_probe {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the failure of a LOCAL_INV.
+    fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, for which a task is waiting.
+    fn wc_li_wake(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_wake {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, which completes the RPC.
+    fn wc_li_done(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_done {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+}
+
+events! {
+    /// Traces that a call is aborted after it was sent. `waited` is true if the abort waited for
+    /// the reply, because the call's memory was registered; `answered`, if the reply arrived
     /// meanwhile.
     fn given_up(task: Task, xid: u32, waited: bool, answered: bool) => xprtrdma_given_up {
         task_id: task.task_id,
@@ -56,7 +110,7 @@ events! {
     }
 
     /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
-    /// one, fails. The event [`malformed_hdr`](super::malformed_hdr) has the reason.
+    /// one, fails. The event [`malformed_hdr`] has the reason.
     fn reply_hdr_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_hdr_err {
         xid: prefix.xid,
         version: prefix.version,
@@ -65,7 +119,7 @@ events! {
         port: peer.port,
     }
 
-    /// Traces that the responder has answered ERR_VERS: it supports the versions `low` to `high`.
+    /// Traces that the responder answered ERR_VERS: it supports the versions `low` to `high`.
     fn err_vers(task: Task, xid: u32, low: u32, high: u32) => xprtrdma_err_vers {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -74,7 +128,7 @@ events! {
         high: high,
     }
 
-    /// Traces that the responder has answered ERR_CHUNK.
+    /// Traces that the responder answered ERR_CHUNK.
     fn err_chunk(task: Task, xid: u32) => xprtrdma_err_chunk {
         task_id: task.task_id,
         client_id: task.client_id,
@@ -92,8 +146,8 @@ events! {
         taillen: buffer.tail_len as usize,
     }
 
-    /// Traces a segment that was decoded from a reply, whose length is what the responder has
-    /// written. [`decode_segs`] calls this for all segments of a reply.
+    /// Traces a segment that was decoded from a reply. Its length is the number of bytes that the
+    /// responder wrote. [`decode_segs`] calls this for all segments of a reply.
     fn decode_seg(segment: &'a Segment) => xprtrdma_decode_seg {
         handle: segment.handle,
         length: segment.length,
@@ -104,7 +158,6 @@ events! {
 /// Traces every segment of a reply's lists with [`decode_seg`].
 #[inline(always)]
 pub(crate) fn decode_segs(lists: &Lists<'_>) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_xprtrdma_decode_seg) {
         for segment in lists.write_list().flat_map(|chunk| chunk.segments()) {
             decode_seg(&segment);
@@ -113,6 +166,66 @@ pub(crate) fn decode_segs(lists: &Lists<'_>) {
             decode_seg(&segment);
         }
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = lists;
+}
+
+events! {
+    /// Traces that a header of `length` bytes was refused. `xid` is zero if the message was too
+    /// short for one.
+    fn malformed_hdr(peer: Peer, xid: u32, error: &'a DecodeError, length: usize)
+        => xprtrdma_malformed_hdr {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        what: StackString::new(&error.what),
+        offset: count(error.offset),
+        length: count(length),
+    }
+
+    /// Traces that a reply used chunks that its call had not offered.
+    fn reply_violation(task: Task, xid: u32, violation: Violation) => xprtrdma_reply_violation {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        xid: xid,
+        what: violation_name(violation),
+    }
+
+    /// Traces that the peer invalidated an R_key that the answered call had not given to it, or any
+    /// R_key although remote invalidation was not agreed.
+    fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        handle: handle,
+    }
+
+    /// Traces that an operation other than a Send consumed a Receive. `opcode` is that of the
+    /// completion (`enum ib_wc_opcode`).
+    fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
+        addr: peer.addr,
+        port: peer.port,
+        opcode: opcode,
+    }
+
+    /// Traces that a reply granted no credit, and that the grant counts as `used` instead.
+    fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
+        addr: peer.addr,
+        port: peer.port,
+        xid: xid,
+        granted: granted,
+        used: used,
+    }
+}
+
+fn violation_name(violation: Violation) -> &'static CStr {
+    match violation {
+        Violation::MessageType => c"message type",
+        Violation::ReadList => c"read list in a reply",
+        Violation::ExtraWriteChunk => c"write chunk not offered",
+        Violation::ExtraReplyChunk => c"reply chunk not offered",
+        Violation::NoMessage => c"no message",
+        Violation::SegmentCount => c"segment count",
+        Violation::SegmentLength => c"segment longer than offered",
+        Violation::Gap => c"gap",
+        Violation::Overflow => c"length overflow",
+    }
 }

@@ -4,23 +4,17 @@
 //!
 //! C header: [`include/trace/events/rpcrdma_svc_rs.h`].
 
+mod call;
 mod connection;
-mod decode;
+#[cfg(RPCRDMA_LEGACY)]
 mod legacy;
-mod read;
-mod receive;
 mod reply;
-mod send;
-mod violation;
 
+pub(crate) use call::*;
 pub(crate) use connection::*;
-pub(crate) use decode::*;
+#[cfg(RPCRDMA_LEGACY)]
 pub(crate) use legacy::*;
-pub(crate) use read::*;
-pub(crate) use receive::*;
 pub(crate) use reply::*;
-pub(crate) use send::*;
-pub(crate) use violation::*;
 
 /// The entries of a send queue.
 #[derive(Clone, Copy)]

@@ -6,7 +6,7 @@ use core::fmt;
 
 use kernel::prelude::*;
 
-use super::{Peer, Text};
+use super::{Peer, StackString};
 use crate::proto::session::{Body, Breach, Close, Control, Terms};
 use crate::proto::version::Memory;
 use crate::proto::xchar::Fault;
@@ -17,14 +17,14 @@ use crate::wire::xchar::{
 use crate::wire::{Direction, Message, Version};
 
 events! {
-    /// Traces that the first message of a connection, or the answer to it, has settled the version.
+    /// Traces that the first message of a connection, or its answer, settled the version.
     fn version_settled(peer: Peer, version: Version) => xprtrdma_version_settled {
         addr: peer.addr,
         port: peer.port,
         version: version.number(),
     }
 
-    /// Traces that the terms of a connection are new, or have changed.
+    /// Traces the terms of a connection, which are new or changed.
     fn terms_changed(peer: Peer, terms: &'a Terms) => xprtrdma_terms_changed {
         addr: peer.addr,
         port: peer.port,
@@ -47,17 +47,17 @@ events! {
         xid: control.xid,
         direction: direction_name(Some(control.direction)),
         operation: sent_name(&control.body),
-        values: Text::new(&Sent(&control.body)),
+        values: StackString::new(&Sent(&control.body)),
     }
 
-    /// Traces that a control message has arrived.
+    /// Traces that a control message arrived.
     fn control_received(peer: Peer, message: &'a Message<'a>) => xprtrdma_control_received {
         addr: peer.addr,
         port: peer.port,
         xid: message.xid(),
         direction: direction_name(message.direction()),
         operation: received_name(message.body()),
-        values: Text::new(&Received(message.body())),
+        values: StackString::new(&Received(message.body())),
     }
 
     /// Traces that a message broke a rule by which the peers agree on version and characteristics.
@@ -65,7 +65,7 @@ events! {
         addr: peer.addr,
         port: peer.port,
         xid: xid,
-        what: Text::new(&Broken(breach)),
+        what: StackString::new(&Broken(breach)),
     }
 
     /// Traces why the session closes the connection.
@@ -75,15 +75,15 @@ events! {
         reason: close_name(reason),
     }
 
-    /// Traces what a connection has shown about the peer, for later connections.
+    /// Traces what the module remembers about the peer, for later connections.
     fn peer_remembered(peer: Peer, memory: Memory) => xprtrdma_peer_remembered {
         addr: peer.addr,
         port: peer.port,
         what: memory_name(memory),
     }
 
-    /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of those
-    /// that are still smaller, or says why the size remains.
+    /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of
+    /// smaller Receives that are left, or the reason why the size does not change.
     fn recvs_grow(peer: Peer, size: u32, posted: Result<u32>) => xprtrdma_recvs_grow {
         addr: peer.addr,
         port: peer.port,
@@ -93,7 +93,7 @@ events! {
     }
 }
 
-/// The content of a control message that is sent, for people.
+/// The text of a control message that is sent.
 struct Sent<'a>(&'a Body);
 
 impl fmt::Display for Sent<'_> {
@@ -111,7 +111,7 @@ impl fmt::Display for Sent<'_> {
     }
 }
 
-/// The content of a control message that has arrived, for people.
+/// The text of a control message that arrived.
 struct Received<'a>(&'a message::Body<'a>);
 
 impl fmt::Display for Received<'_> {
@@ -129,7 +129,7 @@ impl fmt::Display for Received<'_> {
     }
 }
 
-/// A rule that the peer has broken, for people.
+/// The text of a breach.
 struct Broken<'a>(&'a Breach);
 
 impl fmt::Display for Broken<'_> {
@@ -195,7 +195,7 @@ fn update(f: &mut fmt::Formatter<'_>, now: &Characteristic<'_>, cleared: bool) -
     f.write_str(if cleared { " pending cleared" } else { "" })
 }
 
-/// Writes the outcome of each element of a request that has one.
+/// Writes the outcomes of the elements of a request.
 fn outcomes(
     f: &mut fmt::Formatter<'_>,
     outcomes: impl Iterator<Item = (u32, Disposition)>,

@@ -157,7 +157,7 @@ fn check_room(t: &Thresholds) -> Result<(), &'static str> {
     Ok(())
 }
 
-/// Checks that pauses grow with the outage within bounds, and that RPCs do not wait for ever.
+/// Checks that pauses grow with the outage within bounds, and that no RPC waits endlessly.
 ///
 /// # Errors
 ///

@@ -10,6 +10,7 @@ use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Limits as Decoder, Lists, Message, Remedy, Version};
 use super::super::backward;
 use super::super::inline::Thresholds;
+#[cfg(RPCRDMA_LEGACY)]
 use super::super::legacy::padded::{Padded, Unfit as Padding};
 use super::super::responder::call::{Call, Unfit};
 use super::super::responder::grant::{Excess, Grant};
@@ -34,7 +35,7 @@ pub(super) const LIMITS: Limits = Limits {
     remote_invalidation: true,
 };
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     /// It is answered with ERR_CHUNK.
@@ -173,9 +174,17 @@ fn message(buf: &mut [u8; BUF], words: impl Iterator<Item = u32>) -> Result<&[u8
     buf.get(..len).ok_or("buffer")
 }
 
-/// Takes the padding out of a call.
-fn pieces(bytes: &[u8], message: &Message<'_>) -> Result<(), Padding> {
-    Padded::new(bytes, message)?.pieces(|_| ())
+/// Removes the padding of a call. Returns why it is refused otherwise.
+#[cfg(RPCRDMA_LEGACY)]
+fn unpad(bytes: &[u8], message: &Message<'_>) -> Result<(), &'static str> {
+    let unpadded = Padded::new(bytes, message).and_then(|call| call.pieces(|_| ()));
+    unpadded.map_err(Padding::text)
+}
+
+/// Refuses each call with padding.
+#[cfg(not(RPCRDMA_LEGACY))]
+fn unpad(_bytes: &[u8], _message: &Message<'_>) -> Result<(), &'static str> {
+    Err("not served")
 }
 
 /// Returns what becomes of a message.
@@ -187,9 +196,9 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
         Ok(Arrival::Optional(_)) => return None,
         Ok(Arrival::Done(XID)) => return Some(N),
         Ok(Arrival::Done(_)) => return None,
-        Ok(Arrival::Padded(message)) => match pieces(bytes, &message) {
+        Ok(Arrival::Padded(message)) => match unpad(bytes, &message) {
             Ok(()) => return Some(O),
-            Err(unfit) => refuse(Version::One, message.xid(), Reason::Padding(unfit)).remedy,
+            Err(why) => refuse(Version::One, message.xid(), Reason::Padding(why)).remedy,
         },
         Err(refusal) => refusal.remedy,
     };

@@ -263,7 +263,7 @@ fn check_lengths() -> Check {
         (ListProc::Nomsg, [(0, 7, max.saturating_add(1))], 0, false),
         (ListProc::Msg, [(40, 7, long)], 40, true),
         (ListProc::Msg, [(40, 7, longer)], 40, false),
-        // The round-up counts, too.
+        // The round-up also counts.
         (ListProc::Msg, [(40, 7, long.saturating_sub(3))], 40, true),
         (ListProc::Msg, [(40, 7, long.saturating_sub(3))], 44, false),
     ];

@@ -9,10 +9,10 @@ use super::super::super::wire::{
 use super::super::legacy::conf::{Answered, BelowBasicLevel, Configuration, Exchange};
 use super::super::legacy::done::{Dones, Exposure};
 use super::super::legacy::padding::{BadAlign, Padding};
+use super::super::legacy::read_chunks::{check_pulled, parts};
 use super::super::legacy::request::call;
-use super::super::requester::pulled::{check_pulled, parts};
+use super::super::legacy::round_up::check_rounded_up;
 use super::super::requester::reply::{check, Offer, Violation};
-use super::super::requester::rounded::check_rounded_up;
 use super::super::responder::call::LONGEST_SEGMENT;
 use super::ensure;
 use super::reply::lengths;

@@ -65,7 +65,7 @@ pub(super) const fn rpc(program: u32, version: u32, procedure: u32) -> [u32; 10]
 enum Part<'a> {
     /// Words of the call.
     Keep(&'a [u32]),
-    /// So many words of padding.
+    /// This number of words of padding.
     Pad(usize),
 }
 

@@ -6,8 +6,7 @@ use super::super::super::wire::ListProc;
 use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::super::requester::plan::{
-    CallKind, CallShape, Extents, Forms, Plan, PlanError, ReplyKind, ReplyShape, Rooms,
-    SingleChunk, WholeMessage,
+    CallKind, CallOptions, CallShape, Extents, Forms, InlineSpace, PlanError, ReplyKind, ReplyShape,
 };
 use super::ensure;
 
@@ -22,20 +21,23 @@ pub struct Conditions {
     pub data_touch: bool,
     /// Most segments that registering any one chunk of the call may take.
     pub max_segs: u32,
-    /// RFC 5666 only: offer four more bytes after a payload whose length is not a multiple of four.
-    pub pad_write_chunks: bool,
+    /// Calls may have read chunks.
+    pub read_chunks: bool,
 }
 
 impl Conditions {
-    /// Plans one call.
+    /// Chooses the forms of one call.
     ///
     /// # Errors
     ///
     /// See [`Forms::choose`].
-    pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Plan, PlanError> {
-        let rooms = Rooms::new(&self.thresholds, self.max_segs, self.pad_write_chunks);
-        let forms = Forms::choose(call, reply, &rooms, || self.data_touch)?;
-        Ok(Plan::of(forms, call, reply))
+    pub fn plan(&self, call: &CallShape, reply: &ReplyShape) -> Result<Forms, PlanError> {
+        let options = CallOptions {
+            read_chunks: self.read_chunks,
+            align: 0,
+        };
+        let space = InlineSpace::new(&self.thresholds, self.max_segs, options);
+        Forms::choose(call, reply, &space, || self.data_touch)
     }
 }
 
@@ -48,7 +50,7 @@ const COND: Conditions = Conditions {
     },
     data_touch: false,
     max_segs: 16,
-    pad_write_chunks: true,
+    read_chunks: true,
 };
 
 const GSS: Conditions = Conditions {
@@ -98,13 +100,13 @@ const fn readdir_reply(page_len: u32) -> ReplyShape {
     }
 }
 
-fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Plan, &'static str> {
+fn plan(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Result<Forms, &'static str> {
     cond.plan(call, reply).map_err(|_| "no plan")
 }
 
 fn kinds(call: &CallShape, reply: &ReplyShape, cond: &Conditions) -> Option<(CallKind, ReplyKind)> {
     let plan = cond.plan(call, reply).ok()?;
-    Some((plan.call(), plan.reply()))
+    Some((plan.call, plan.reply))
 }
 
 /// Runs the cases.
@@ -118,24 +120,17 @@ pub fn check() -> Check {
     check_replies()?;
     check_edges()?;
     check_parts()?;
-    check_only_chunk()?;
+    check_no_read_chunks()?;
     check_errors()
 }
 
 fn check_inline() -> Check {
     let p = plan(&SMALL_CALL, &SMALL_REPLY, &COND)?;
+    ensure!(p.is_inline() && p.proc() == ListProc::Msg, "small call");
+    ensure!(p.call == CallKind::Inline, "small call is inline");
     ensure!(
-        p.forms().is_inline() && p.forms().proc() == ListProc::Msg,
-        "small call"
-    );
-    ensure!(p.call() == CallKind::Inline, "small call is inline");
-    ensure!(
-        p.read_chunk() == Extents::EMPTY && p.write_chunk() == Extents::EMPTY,
-        "no chunks"
-    );
-    ensure!(
-        p.reply_chunk() == Extents::EMPTY && p.call().inline_parts(&SMALL_CALL).len() == 120,
-        "no chunk"
+        p.call.inline_parts(&SMALL_CALL).len() == 120,
+        "all of a small call"
     );
     Ok(())
 }
@@ -200,8 +195,7 @@ fn check_calls() -> Check {
 //~ 8166-3.4-1 XDR padding into write chunks
 fn check_replies() -> Check {
     let copied = CallKind::Inline;
-    let write = ReplyKind::WriteChunk { pad: false };
-    let padded = ReplyKind::WriteChunk { pad: true };
+    let write = ReplyKind::WriteChunk;
     let reply = ReplyKind::ReplyChunk;
     let large = read_reply(1 << 20);
     ensure!(
@@ -214,16 +208,8 @@ fn check_replies() -> Check {
     );
     let odd = read_reply(4097);
     ensure!(
-        kinds(&SMALL_CALL, &odd, &COND) == Some((copied, padded)),
-        "odd read"
-    );
-    let plain = Conditions {
-        pad_write_chunks: false,
-        ..COND
-    };
-    ensure!(
-        kinds(&SMALL_CALL, &odd, &plain) == Some((copied, write)),
-        "odd, no pad"
+        kinds(&SMALL_CALL, &odd, &COND) == Some((copied, write)),
+        "odd read: nothing is offered for the padding"
     );
     let short = read_reply(512);
     let inline = ReplyKind::Inline;
@@ -312,66 +298,27 @@ fn check_rest_of_a_call() -> Check {
     Ok(())
 }
 
-/// Checks which bytes are inline and which are in chunks.
+/// Checks which bytes are inline beside a chunk.
 //~ 5666-3.6-2 one chunk, for the pages
 //~ 5666-3.7-2 round-up not in a read chunk
 fn check_parts() -> Check {
     // 4097 bytes of payload: the tail begins with three bytes of padding.
     let call = write_call(4097, 11);
     let p = plan(&call, &SMALL_REPLY, &COND)?;
-    ensure!(parts(&p.read_chunk()) == (0, 4097, (0, 0)), "read chunk");
-    ensure!(p.read_chunk().is_payload(), "payload");
-    let inline = p.call().inline_parts(&call);
+    let inline = p.call.inline_parts(&call);
     ensure!(parts(&inline) == (148, 0, (3, 8)), "inline rest");
-    ensure!(!p.forms().is_inline(), "a chunk");
-    // Head and tail without pages, as of a plan that sends all of a call inline.
-    ensure!(!inline.is_payload(), "no pages");
+    ensure!(!p.is_inline(), "a chunk");
     let short = write_call(4097, 3);
-    let inline = plan(&short, &SMALL_REPLY, &COND)?
-        .call()
-        .inline_parts(&short);
+    let inline = plan(&short, &SMALL_REPLY, &COND)?.call.inline_parts(&short);
     ensure!(parts(&inline) == (148, 0, (3, 0)), "tail of padding only");
-    ensure!(!inline.is_payload(), "head only");
     let p = plan(&call, &SMALL_REPLY, &GSS)?;
+    let inline = p.call.inline_parts(&call);
     ensure!(
-        parts(&p.read_chunk()) == (148, 4097, (0, 11)),
-        "position zero"
-    );
-    let inline = p.call().inline_parts(&call);
-    ensure!(
-        inline.len() == 0 && p.forms().proc() == ListProc::Nomsg,
+        inline.len() == 0 && p.proc() == ListProc::Nomsg,
         "long call with inline data"
     );
-    ensure!(p.read_chunk().len() == 4256, "length of a long call");
-    ensure!(!p.read_chunk().is_payload(), "long call is no payload");
-    let p = plan(&SMALL_CALL, &read_reply(8192), &COND)?;
-    ensure!(parts(&p.write_chunk()) == (0, 8192, (0, 0)), "write chunk");
     let p = plan(&SMALL_CALL, &readdir_reply(8192), &COND)?;
-    ensure!(
-        parts(&p.reply_chunk()) == (128, 8192, (0, 4)),
-        "reply chunk"
-    );
-    ensure!(p.write_chunk().len() == 0, "write chunk and reply chunk");
-    ensure!(!p.forms().is_inline(), "a chunk for the reply");
-    check_payload()
-}
-
-/// A payload is bytes of the pages, with nothing of head or tail.
-fn check_payload() -> Check {
-    let long = |head_len, page_len, tail_len| {
-        let call = CallShape {
-            head_len,
-            page_len,
-            tail_len,
-            payload_in_pages: false,
-        };
-        plan(&call, &SMALL_REPLY, &COND).map(|p| p.read_chunk())
-    };
-    ensure!(long(0, 8192, 0)?.is_payload(), "pages");
-    ensure!(!long(4, 8192, 0)?.is_payload(), "head and pages");
-    ensure!(!long(0, 8192, 4)?.is_payload(), "pages and tail");
-    ensure!(!long(0, 0, 8192)?.is_payload(), "tail");
-    ensure!(!long(8192, 0, 0)?.is_payload(), "head");
+    ensure!(!p.is_inline(), "a chunk for the reply");
     Ok(())
 }
 
@@ -382,40 +329,25 @@ fn parts(extents: &Extents) -> (u32, u32, (u32, u32)) {
     (head, pages, tail)
 }
 
-fn check_only_chunk() -> Check {
-    let payload = CallKind::ReadChunk { position: 44 };
-    let data = ReplyKind::WriteChunk { pad: false };
-    let read = Some(SingleChunk::Read { position: 44 });
-    for (call, reply, single, whole) in [
-        (CallKind::Inline, ReplyKind::Inline, None, None),
-        (payload, ReplyKind::Inline, read, None),
-        (payload, ReplyKind::ReplyChunk, None, None),
-        (payload, data, None, None),
-        (CallKind::Inline, data, Some(SingleChunk::Write), None),
-        (
-            CallKind::Inline,
-            ReplyKind::WriteChunk { pad: true },
-            None,
-            None,
-        ),
-        (
-            CallKind::Inline,
-            ReplyKind::ReplyChunk,
-            None,
-            Some(WholeMessage::Reply),
-        ),
-        (
-            CallKind::PositionZero,
-            ReplyKind::Inline,
-            None,
-            Some(WholeMessage::Call),
-        ),
-        (CallKind::PositionZero, ReplyKind::ReplyChunk, None, None),
-        (CallKind::PositionZero, data, None, None),
-    ] {
-        let forms = Forms { call, reply };
-        ensure!(forms.single_chunk() == single, "single chunk");
-        ensure!(forms.whole_message() == whole, "whole message");
+fn check_no_read_chunks() -> Check {
+    let cond = Conditions {
+        read_chunks: false,
+        ..COND
+    };
+    let write = cond.plan(&write_call(1 << 20, 0), &SMALL_REPLY);
+    ensure!(write == Err(PlanError::NoReadChunk), "write");
+    let long = CallShape {
+        head_len: 5000,
+        ..SMALL_CALL
+    };
+    let long = cond.plan(&long, &SMALL_REPLY);
+    ensure!(long == Err(PlanError::NoReadChunk), "long call");
+    for reply in [SMALL_REPLY, read_reply(1 << 20), readdir_reply(32768)] {
+        let (may, not) = (
+            cond.plan(&SMALL_CALL, &reply),
+            COND.plan(&SMALL_CALL, &reply),
+        );
+        ensure!(may.is_ok() && may == not, "calls without read chunks");
     }
     Ok(())
 }
@@ -446,14 +378,14 @@ fn check_errors() -> Check {
         ..COND
     };
     let got = many.plan(&write_call(1 << 20, 0), &SMALL_REPLY);
-    ensure!(got == Err(PlanError::HeaderTooLong), "too many segments");
+    ensure!(got == Err(PlanError::NoReadChunk), "too many segments");
     let absurd = Conditions {
         max_segs: u32::MAX,
         ..COND
     };
     let got = absurd.plan(&write_call(1 << 20, 0), &read_reply(1 << 20));
     ensure!(
-        got == Err(PlanError::HeaderTooLong),
+        got == Err(PlanError::NoReadChunk),
         "largest number of segments"
     );
     Ok(())

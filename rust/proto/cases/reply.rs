@@ -4,12 +4,11 @@
 
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{
-    Direction, EncodeError, Limits, ListProc, Lists, Message, Segment, Version, WriteChunk,
+    Direction, EncodeError, Limits, ListProc, Lists, Message, OnlyChunk, Segment, Version,
+    WriteChunk,
 };
 use super::super::requester::invalidate::{match_rkey, Invalidated};
-use super::super::requester::reply::{
-    check as check_reply, check_brief, check_brief_long, check_chunk, Offer,
-};
+use super::super::requester::reply::{check as check_reply, check_chunk, check_common, Offer};
 use super::super::requester::reply::{Outcome, Violation};
 use super::super::responder::invalidate::Handles;
 use super::ensure;
@@ -24,7 +23,7 @@ type Check = Result<(), &'static str>;
 pub fn check() -> Check {
     check_chunks()?;
     check_bodies()?;
-    check_briefs()
+    check_common_replies()
 }
 
 /// Returns the bytes written into the write chunk and into the reply chunk.
@@ -239,62 +238,55 @@ fn check_bodies() -> Check {
 }
 
 /// Checks that the short check of the common replies decides as the general one does.
-fn check_briefs() -> Check {
+fn check_common_replies() -> Check {
     const OFFERS: [Option<&[Segment]>; 4] = [
         None,
         Some(&[]),
         Some(&[segment(4096)]),
         Some(&[segment(4096), segment(4)]),
     ];
-    for write_chunk in OFFERS {
-        let offer = Offer {
-            write_chunk,
+    for chunk in OFFERS {
+        let write = Offer {
+            write_chunk: chunk,
             reply_chunk: None,
         };
-        for returned in [None, Some(0), Some(17), Some(4096), Some(4097)] {
-            check_one_brief(returned, &offer)?;
-        }
-        let offer = Offer {
+        let reply = Offer {
             write_chunk: None,
-            reply_chunk: write_chunk,
+            reply_chunk: chunk,
         };
-        for returned in [0, 17, 4096, 4097] {
-            check_one_long(returned, &offer)?;
+        for offer in [write, reply] {
+            check_one(OnlyChunk::None, &offer)?;
+            for returned in [0, 17, 4096, 4097] {
+                check_one(OnlyChunk::Write(segment(returned)), &offer)?;
+                check_one(OnlyChunk::Reply(segment(returned)), &offer)?;
+            }
         }
     }
     Ok(())
 }
 
-/// Checks one reply with a reply chunk: the length of its only segment.
-fn check_one_long(returned: u32, offer: &Offer<'_>) -> Check {
-    let (mut buf, said) = ([0; 64], [returned]);
-    let reply = Some(&said[..]);
-    let len = encode(&mut buf, ListProc::Nomsg, false, &[], reply).map_err(|_| "no room")?;
+/// Checks a reply whose only chunk, if any, has one segment.
+fn check_one(chunk: OnlyChunk, offer: &Offer<'_>) -> Check {
+    let (proc, write, reply) = match chunk {
+        OnlyChunk::None => (ListProc::Msg, None, None),
+        OnlyChunk::Write(segment) => (ListProc::Msg, Some([segment.length]), None),
+        OnlyChunk::Reply(segment) => (ListProc::Nomsg, None, Some([segment.length])),
+    };
+    let writes = write.as_ref().map(|lengths| &lengths[..]);
+    let reply = reply.as_ref().map(|lengths| &lengths[..]);
+    let mut buf = [0; 64];
+    let len = encode(&mut buf, proc, false, writes.as_slice(), reply).map_err(|_| "no room")?;
     let bytes = buf.get(..len).ok_or("buffer")?;
     let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-    let brief = check_brief_long(&segment(returned), offer);
+    let common = check_common(&chunk, offer);
     let same = match check_reply(message.body(), offer) {
-        Ok(outcome) => brief == Ok(returned) && lengths(&outcome) == (0, returned),
-        Err(_) => brief.is_err(),
+        Ok(outcome) => {
+            let (write, reply) = lengths(&outcome);
+            common == Ok(write.saturating_add(reply))
+        }
+        Err(_) => common.is_err(),
     };
-    ensure!(same, "brief long reply");
-    Ok(())
-}
-
-/// Checks one reply: the length of its only segment, if it has one.
-fn check_one_brief(returned: Option<u32>, offer: &Offer<'_>) -> Check {
-    let (mut buf, said) = ([0; 64], [returned.unwrap_or(0)]);
-    let chunk: &[&[u32]] = &[&said];
-    let writes = returned.map_or(&[][..], |_| chunk);
-    let len = encode(&mut buf, ListProc::Msg, false, writes, None).map_err(|_| "no room")?;
-    let bytes = buf.get(..len).ok_or("buffer")?;
-    let message = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-    let brief = check_brief(returned.map(segment).as_ref(), offer);
-    let same = match check_reply(message.body(), offer) {
-        Ok(outcome) => brief == Ok(returned) && lengths(&outcome) == (returned.unwrap_or(0), 0),
-        Err(_) => brief.is_err(),
-    };
-    ensure!(same, "brief");
+    ensure!(same, "common reply");
     Ok(())
 }
 

@@ -7,7 +7,7 @@ use super::super::super::wire::{
 };
 use super::super::inline::Thresholds;
 use super::super::responder::marks::{Mark, Marks, MOST};
-use super::super::responder::reply::{inline_len, Cannot, Plan};
+use super::super::responder::reply::{Cannot, Plan};
 use super::ensure;
 use super::reply::check_lists;
 
@@ -17,11 +17,11 @@ type Chunks = &'static [&'static [u32]];
 /// A range or a segment's part: first byte, length.
 type Span = (u32, u32);
 
-/// What a plan has to be.
+/// The expected plan.
 #[derive(Clone, Copy)]
 struct Want {
     proc: ListProc,
-    /// What goes inline or into the reply chunk.
+    /// The part that goes inline or into the reply chunk.
     rest: &'static [Span],
     /// RDMA Writes: first byte and length in the reply, address.
     writes: &'static [(u32, u32, u64)],
@@ -295,12 +295,11 @@ fn check_inline_len() -> Check {
         let longest = 1024u32.saturating_sub(header);
         for len in [0, 100, longest] {
             let all = len.saturating_add(header);
-            ensure!(inline_len(len, &t) == Ok(all), "inline reply");
             let plan = Plan::new(len, &[], &Lists::EMPTY, &t).map_err(|_| "no plan")?;
-            ensure!(plan.send_len() == all, "as in a plan");
+            ensure!(plan.send_len() == all, "inline reply");
         }
-        let longer = longest.saturating_add(1);
-        ensure!(inline_len(longer, &t) == Err(Cannot::Inline), "too long");
+        let longer = Plan::new(longest.saturating_add(1), &[], &Lists::EMPTY, &t);
+        ensure!(longer == Err(Cannot::Inline), "too long");
     }
     Ok(())
 }
@@ -391,7 +390,7 @@ fn check_marks() -> Check {
     ensure!(marks.as_slice() == [mark(100, 64), mark(200, 101)], "two");
     marks.add(400, 9999, &offered);
     ensure!(marks.as_slice().len() == 2, "no chunk is left");
-    // Encoded anew from byte 160, which was in the middle of the first.
+    // Encoded again from byte 160, which was in the middle of the first.
     marks.add(160, 65, &offered);
     ensure!(marks.as_slice() == [mark(160, 65)], "first chunk again");
     marks.add(160, 0, &offered);

@@ -7,7 +7,7 @@ use super::super::super::wire::xchar::{request, update, Characteristic};
 use super::super::super::wire::Direction;
 use super::super::inline::Thresholds;
 use super::super::session::{Announced, Body, Config, Output, Session, PAUSE_MS};
-use super::super::xchar::Known;
+use super::super::xchar::{Known, NotSent};
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
 use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, SERVER, TWO};
@@ -24,6 +24,7 @@ pub fn check() -> Check {
     check_orders()?;
     check_busy()?;
     check_told()?;
+    check_crossed()?;
     check_foreign()?;
     check_room()
 }
@@ -202,8 +203,8 @@ const ORDERS: [&[Set]; 8] = [
     ],
 ];
 
-/// Whatever the order, the sizes in force are those that both ends have set: after each change, or
-/// at the end if all of them come at once.
+/// Whatever the order, the effective sizes are those that both ends have set: after each change, or
+/// at the end if all changes are simultaneous.
 //~ V2-5.2-4 thresholds change without connection being lost
 //~ XC-4.4-2 unrequested change may be announced
 fn check_orders() -> Check {
@@ -243,7 +244,7 @@ fn settle(pair: &mut Pair) -> Check {
     Ok(())
 }
 
-/// A change that meets an unanswered request is asked for when the answer has come.
+/// A change during an unanswered request is requested after the answer.
 //~ XC-4.3-3 change done counts from then
 fn check_busy() -> Check {
     let (client, server) = ends(4096, 4096);
@@ -291,6 +292,26 @@ fn check_told() -> Check {
     client.want_receive(8192);
     ensure!(client.terms().expected == 8192, "less");
     ensure!(client.terms().receive == 16384, "Receives as announced");
+    Ok(())
+}
+
+/// A server knows Receives of 4096 bytes when it asks for 8192, and learns of 16384 before its
+/// request is answered. It still sends the inline replies on which the client counts.
+fn check_crossed() -> Check {
+    let (client, server) = ends(4096, 16384);
+    let mut pair = Pair::new(client, server)?;
+    settle(&mut pair)?;
+    pair.client.want_receive(16384);
+    let asked = pair.server.ask(Known::ReceiveBufferSize(8192));
+    let now = pair.now.saturating_add(60_000);
+    let update = next(&mut pair.client, now)?.ok_or("no UPD_XCHAR")?;
+    ensure!(
+        pair.client.terms().expected == 16384,
+        "calls without a chunk"
+    );
+    deliver(&mut pair.server, &update, now)?;
+    ensure!(pair.server.terms().send == 16384, "no room for the reply");
+    ensure!(asked == Err(NotSent::Replies), "for any size");
     Ok(())
 }
 
@@ -354,7 +375,7 @@ fn check_room() -> Check {
         end.on_posted(&init);
         outputs(end, 0, &[Output::Operated])?;
     }
-    // The next one needs a Receive, too.
+    // The next one also needs a Receive.
     pair.client.want_invalidation(false);
     outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
 }

@@ -3,16 +3,14 @@
 //! Calls without chunks or with one chunk of one segment, and the replies to them. The shortcut for
 //! each kind takes every call and reply of that kind, and decides as the text of the protocol says.
 
-use super::super::super::wire::{Lists, Message, Segment, Version};
+use super::super::super::wire::{ListProc, Lists, Message, Segment, Version};
 use super::super::inline::Thresholds;
 use super::super::responder::call::{Call, LONGEST_SEGMENT};
-use super::super::responder::intake::{
-    one_long, one_read, one_write, plain, take, take_read, Arrival,
-};
+use super::super::responder::intake::{one_read, one_write, plain, take, take_read, Arrival};
 use super::super::responder::limits::Limits;
 use super::super::responder::marks::Mark;
 use super::super::responder::placement::{Part, Source};
-use super::super::responder::reply::{Long, Plan, Single};
+use super::super::responder::reply::{Plan, Single};
 use super::ensure;
 use super::hostile::{LIMITS, RPC};
 
@@ -25,7 +23,7 @@ const BOTH: Limits = Limits {
     ..LIMITS
 };
 
-/// What a call may take at most: bytes of the call, of the reply, work requests of either kind.
+/// Returns the limits of a call: bytes of the call, of the reply, work requests of either kind.
 const fn limits(max_call: u32, max_reply: u32, wrs: u32) -> Limits {
     Limits {
         max_call,
@@ -420,7 +418,9 @@ fn check_planned(
 ) -> Check {
     let plan = Plan::new(len, marks, offered, thresholds).map_err(|_| "no plan")?;
     ensure!(reply.send_len() == plan.send_len(), "length of the Send");
-    ensure!(reply.rest().eq(plan.rest()), "rest");
+    let long = plan.proc() == ListProc::Nomsg;
+    ensure!(reply.is_long() == long, "message type");
+    ensure!(long || reply.rest().eq(plan.rest()), "rest");
     let (mut a, mut b) = ([0; BUF], [0; BUF]);
     let mut written = None;
     let n = plan.encode(&mut a, 9, 3, |write| written = Some(write));
@@ -443,7 +443,7 @@ const LONG_CALLS: [(u32, u32, Limits, bool); 7] = [
     (0, 29 << 12, limits(1 << 20, 64, 1), false),
 ];
 
-/// Long calls with one segment are taken as the general decoder takes them.
+/// Long calls with one segment.
 fn check_long_calls() -> Check {
     let mut buf = [0; BUF];
     for (position, len, limits, taken) in LONG_CALLS {
@@ -452,13 +452,14 @@ fn check_long_calls() -> Check {
             let end = message(&mut buf, (version, 0), &words)?.len();
             *buf.get_mut(15).ok_or("type")? = 1;
             let bytes = buf.get(..end).ok_or("buffer")?;
-            let call = one_long(bytes, &limits);
-            ensure!(call.is_some() == taken, "long call");
-            ensure!(one_read(bytes, &limits).is_none(), "no inline part");
+            let call = one_read(bytes, &limits);
+            ensure!(call.is_some() == taken, "shortcut of a long call");
             let general = take(bytes, &limits);
+            ensure!(general.is_ok() == taken, "long call");
+            let same = call.is_none() || general.as_ref().ok() == call.map(Arrival::Call).as_ref();
+            ensure!(same, "same long call");
             ensure!(take_read(bytes, &limits) == general, "taken as any call");
-            if let Some(call) = call {
-                ensure!(general == Ok(Arrival::Call(call)), "same long call");
+            if let Ok(Arrival::Call(call)) = general {
                 ensure!(call.total_len() == len && call.reads() == 1, "one read");
             }
         }
@@ -466,10 +467,9 @@ fn check_long_calls() -> Check {
     let words = [1, 0, 5, 6000, 0, 9, 0, 0, 0];
     let reply = message(&mut buf, (Version::Two, 1), &words)?.len();
     *buf.get_mut(15).ok_or("type")? = 1;
-    let reply = buf.get(..reply).ok_or("buffer")?;
-    ensure!(one_long(reply, &BOTH).is_none(), "direction of the header");
-    let inline = message(&mut buf, (Version::One, 0), &words)?;
-    ensure!(one_long(inline, &BOTH).is_none(), "RDMA_MSG");
+    let reply = take(buf.get(..reply).ok_or("buffer")?, &BOTH);
+    let is_call = matches!(reply, Ok(Arrival::Call(_)));
+    ensure!(!is_call, "direction of the header");
     Ok(())
 }
 
@@ -484,7 +484,7 @@ const LONG: [(u32, bool); 6] = [
     (u32::MAX, false),
 ];
 
-/// Long replies, which the general plan sends in the same way, and offers of other chunks.
+/// Long replies: all of the reply is one RDMA Write.
 fn check_long_replies() -> Check {
     let mut buf = [0; BUF];
     let t = Thresholds::DEFAULT;
@@ -493,28 +493,35 @@ fn check_long_replies() -> Check {
     let decoded = Message::decode(bytes, &LIMITS.wire()).map_err(|_| "refused")?;
     let lists = decoded.lists().ok_or("lists")?;
     for (len, taken) in LONG {
-        let long = Long::new(len, lists, &t);
-        ensure!(long.is_some() == taken, "long reply");
-        if let Some(long) = long {
-            let plan = Plan::new(len, &[], lists, &t).map_err(|_| "no plan")?;
-            ensure!(long.send_len() == plan.send_len(), "length of the header");
-            let (mut a, mut b, mut written) = ([0; BUF], [0; BUF], None);
-            let n = plan.encode(&mut a, 9, 3, |write| written = Some(write));
-            ensure!(written == Some(long.write()), "RDMA Write of all");
-            ensure!(long.encode(&mut b, 9, 3) == n && a == b, "long header");
+        let reply = Single::new(len, &[], lists, &t);
+        ensure!(reply.is_some() == taken, "shortcut of a long reply");
+        if let Some(reply) = reply {
+            check_planned(&reply, len, &[], lists, &t)?;
         }
-    }
-    for other in [
-        &[0, 0, 1, 2, 5, 2000, 0, 9, 5, 2000, 0, 9, XID, 0][..],
-        &[0, 1, 1, 5, 64, 0, 9, 0, 1, 1, 5, 2000, 0, 9, XID, 0],
-        &[0, 1, 1, 5, 2000, 0, 9, 0, 0, XID, 0],
-        &[0, 0, 0, XID, 0],
-    ] {
-        let mut buf = [0; BUF];
-        let bytes = message(&mut buf, (Version::One, 0), other)?;
-        let decoded = Message::decode(bytes, &LIMITS.wire()).map_err(|_| "refused")?;
-        let lists = decoded.lists().ok_or("lists")?;
-        ensure!(Long::new(1500, lists, &t).is_none(), "no reply chunk alone");
+        let plan = Plan::new(len, &[], lists, &t).ok();
+        let long = plan.filter(|plan| plan.proc() == ListProc::Nomsg);
+        ensure!(long.is_some() == taken, "long reply");
+        let Some(plan) = long else {
+            continue;
+        };
+        ensure!(plan.send_len() == 48, "length of the header");
+        let (mut header, mut written, mut writes) = ([0; BUF], None, 0u32);
+        let n = plan.encode(&mut header, XID, 32, |write| {
+            written = Some((
+                write.range.start,
+                write.range.len,
+                write.handle,
+                write.offset,
+            ));
+            writes = writes.saturating_add(1);
+        });
+        ensure!(written == Some((0, len, 5, 9)), "RDMA Write of all");
+        ensure!(writes == 1, "one RDMA Write");
+        let mut want = [0; BUF];
+        let words = [0, 0, 1, 1, 5, len, 0, 9];
+        message(&mut want, (Version::One, 0), &words)?;
+        *want.get_mut(15).ok_or("type")? = 1;
+        ensure!(n == Ok(48) && header == want, "long header");
     }
     Ok(())
 }

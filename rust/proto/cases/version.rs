@@ -196,7 +196,7 @@ fn check_loss() -> Check {
     Ok(())
 }
 
-/// What a message is to the negotiation.
+/// The meaning of a message to the negotiation.
 //~ V2-5-3 valid reply settles
 fn check_kinds() -> Check {
     let kind = |version: Version, xid, direction, rpc: &[u8]| {
@@ -266,29 +266,28 @@ const fn key(n: u8) -> Key {
 }
 
 fn check_peers() -> Check {
-    let mut peers = Peers::default();
-    let known = |peers: &mut Peers, key: &Key, now| peers.is_one_only(key, now);
+    let mut peers = Peers::new();
+    let known = |peers: &Peers, key: &Key, now| peers.is_one_only(key, now);
     peers.note(&key(1), Memory::OneOnly, 100, 60);
-    ensure!(known(&mut peers, &key(1), 159), "known");
-    ensure!(!known(&mut peers, &key(1), 160), "expired");
-    ensure!(!known(&mut peers, &key(1), 159), "gone");
+    ensure!(known(&peers, &key(1), 159), "known");
+    ensure!(!known(&peers, &key(1), 160), "expired");
     for other in [Key { net: 2, ..key(1) }, Key { port: 1, ..key(1) }, key(2)] {
         peers.note(&key(1), Memory::OneOnly, 100, 60);
-        ensure!(!known(&mut peers, &other, 101), "another peer");
+        ensure!(!known(&peers, &other, 101), "another peer");
     }
     peers.note(&key(1), Memory::Forget, 100, 60);
-    ensure!(!known(&mut peers, &key(1), 101), "forgotten");
+    ensure!(!known(&peers, &key(1), 101), "forgotten");
     peers.note(&key(1), Memory::Doubt, 100, 60);
-    ensure!(!known(&mut peers, &key(1), 101), "one doubt");
+    ensure!(!known(&peers, &key(1), 101), "one doubt");
     ensure!(peers.entries(101).count() == 1, "listed");
     peers.note(&key(1), Memory::Doubt, 110, 60);
-    ensure!(known(&mut peers, &key(1), 111), "second doubt");
+    ensure!(known(&peers, &key(1), 111), "second doubt");
     ensure!(peers.entries(111).count() == 1, "listed once");
-    ensure!(known(&mut peers, &key(1), 169), "second doubt lasts");
+    ensure!(known(&peers, &key(1), 169), "second doubt lasts");
     ensure!(peers.entries(169).count() == 1, "listed to the end");
     ensure!(peers.entries(170).count() == 0, "listed no longer");
     peers.note(&key(1), Memory::Doubt, 200, 60);
-    ensure!(!known(&mut peers, &key(1), 201), "a doubt expires");
+    ensure!(!known(&peers, &key(1), 201), "a doubt expires");
     Ok(())
 }
 
@@ -299,12 +298,18 @@ fn check_table() -> Check {
         peers.note(&key(n), Memory::OneOnly, u64::from(n), 1000);
     }
     ensure!(peers.entries(99).count() == CAPACITY, "full");
-    ensure!(peers.is_one_only(&key(0), 100), "used again");
+    peers.note(&key(0), Memory::OneOnly, 100, 1000);
+    ensure!(peers.entries(100).count() == CAPACITY, "renewed");
+    peers.note(&key(99), Memory::Forget, 100, 1000);
+    ensure!(
+        peers.entries(100).count() == CAPACITY,
+        "an unknown one is forgotten"
+    );
     peers.note(&key(200), Memory::OneOnly, 101, 1000);
     ensure!(peers.entries(102).count() == CAPACITY, "still full");
-    ensure!(!peers.is_one_only(&key(1), 102), "the longest unused");
-    ensure!(peers.is_one_only(&key(0), 102), "was used");
-    ensure!(peers.is_one_only(&key(2), 102), "not the longest unused");
+    ensure!(!peers.is_one_only(&key(1), 102), "the first to expire");
+    ensure!(peers.is_one_only(&key(0), 102), "was renewed");
+    ensure!(peers.is_one_only(&key(2), 102), "not the first to expire");
     let found = peers.entries(102).any(|e| e.key == key(200) && e.one_only);
     ensure!(found, "listed");
     ensure!(peers.entries(5000).count() == 0, "expired ones");

@@ -14,13 +14,13 @@ const NFS: u32 = 100_003;
 /// items.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item {
-    /// So many bytes.
+    /// This number of bytes.
     Fixed(u32),
-    /// A length, and so many bytes.
+    /// A length, and that many bytes.
     Opaque,
-    /// A count, and so many words.
+    /// A count, and that many words.
     Words,
-    /// A discriminant, and so many bytes if it has this value.
+    /// A discriminant, and this number of bytes if it has this value.
     If {
         /// The value.
         value: u32,

@@ -9,7 +9,7 @@ use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::super::wire::v1::DEFAULT_INLINE;
 use super::padding::Padding;
 
-/// What a client may send on a connection after the exchange.
+/// The limits of a connection after the exchange.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Configuration {
     /// Longest inline call in bytes that may be sent.
@@ -69,7 +69,7 @@ impl Configuration {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BelowBasicLevel;
 
-/// What the server's answer leads to.
+/// The effect of the server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// The connection is configured.
@@ -92,7 +92,8 @@ pub enum Exchange {
 }
 
 impl Exchange {
-    /// Notes that the request was sent. A second one on the same connection replaces the first.
+    /// Records that the request was sent. A second request on the same connection replaces the
+    /// first.
     //= 5666-6.1-1 before any other RPC program
     pub fn on_request(&mut self, request: Request) {
         *self = Self::Asked(request);

@@ -18,7 +18,7 @@ pub struct Stamp(u32);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dones {
     sent: u32,
-    /// How many of them the responder is known to have received.
+    /// The number of them that the responder is known to have received.
     received: u32,
     /// RDMA_DONEs that wait for a credit.
     due: u32,
@@ -31,7 +31,7 @@ impl Dones {
         self.due = self.due.saturating_add(1);
     }
 
-    /// Takes a credit for an RDMA_DONE, with a grant of `limit` and so many calls in flight.
+    /// Takes a credit for an RDMA_DONE, with a grant of `limit` and `calls` calls in flight.
     /// Returns `false` if none has to be sent, or if the caller has to wait.
     #[must_use]
     //= 5666-3.8-1 client accounts for RDMA_DONE
@@ -90,7 +90,7 @@ impl Exposure {
     }
 
     /// Counts a reply with read chunks. Returns `false` if there are too many: the caller sends the
-    /// reply in another way, or withholds it until an RDMA_DONE has come.
+    /// reply in another way, or withholds it until an RDMA_DONE arrives.
     #[must_use]
     //= 5666-11-1 protect themselves against missing RDMA_DONEs
     pub fn try_expose(&mut self) -> bool {

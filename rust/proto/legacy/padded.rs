@@ -13,7 +13,7 @@
 //! would get padding as data.
 
 use super::super::super::wire::message::Body;
-use super::super::super::wire::v1::len;
+use super::super::super::wire::v1::{len, PADDING};
 use super::super::super::wire::{Direction, Lists, Message, Prefix, Proc, Version};
 use super::super::inline::Thresholds;
 use super::binding::{self, Item};
@@ -30,11 +30,24 @@ pub enum Unfit {
     ReadList,
     /// An item is longer than the message.
     Truncated,
-    /// There may be opaque data of which the place is not known.
+    /// There may be opaque data at an unknown offset.
     Unknown,
 }
 
-/// The pieces of which the same call without padding consists, as an RDMA_MSG.
+impl Unfit {
+    /// Returns the reason in words, for a trace event.
+    pub const fn text(self) -> &'static str {
+        match self {
+            Self::Type => "padding in no call",
+            Self::Align(_) => "alignment that is no power of two",
+            Self::ReadList => "padding beside read chunks",
+            Self::Truncated => "padding or data behind the end of the call",
+            Self::Unknown => "padding whose place is not known",
+        }
+    }
+}
+
+/// The parts of the same call without padding, as an RDMA_MSG.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Padded<'a> {
     bytes: &'a [u8],
@@ -129,7 +142,7 @@ pub fn room(
         return None;
     }
     // CAST: a small number.
-    const HEADER: u32 = (len::MIN + len::PADDING) as u32;
+    const HEADER: u32 = (len::MIN + PADDING) as u32;
     let pad = padding.before(head.saturating_add(HEADER), payload);
     let total = [head, payload, tail, pad]
         .into_iter()
@@ -168,7 +181,7 @@ struct Walk<'a, F> {
 /// RPCSEC_GSS (RFC 2203).
 const GSS: u32 = 6;
 
-/// What RPCSEC_GSS does with the arguments of a call.
+/// The protection of the arguments of a call by RPCSEC_GSS.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Protection {
     None,

@@ -11,7 +11,7 @@ use super::super::super::wire::conf_rdma::{self, Reply, Request, CONF_RDMA, PROG
 //= 5666-6.1-2 assumes one receive of 1 KB
 pub const CALL_LEN: usize = 40 + conf_rdma::LEN;
 
-/// What a server has answered.
+/// The server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
     /// The call has succeeded.

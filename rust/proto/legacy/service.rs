@@ -140,7 +140,7 @@ pub const fn reads(theirs: u32, ours: u32) -> Reads {
     }
 }
 
-/// What a call asks for, or what is wrong with it.
+/// The request of a call, or its fault.
 enum Outcome {
     Null,
     Configured(Request),

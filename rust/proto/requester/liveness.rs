@@ -14,7 +14,7 @@ pub const PATIENCE: u32 = 2;
 pub const FIRST: u32 = 1;
 
 /// Returns the number of consecutive checks that found the peer silent, [`FIRST`] included. Before
-/// this check it was `looks`. `heard` says whether a message has come since the last check, `owed`
+/// this check it was `looks`. `heard` says whether a message arrived since the last check, `owed`
 /// whether a reply is outstanding. The result is zero while no reply is owed, since the time from a
 /// call to the next check is not a whole interval.
 pub const fn after(looks: u32, heard: bool, owed: bool) -> u32 {

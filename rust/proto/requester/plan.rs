@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which chunks a call needs.
+//! The chunks of a call.
 //!
 //! RFC 8166 section 3.5 lists the forms. RFC 8267 says which arguments and results NFS allows in
 //! data chunks; the upper layer has marked these in its buffers. The cheapest form that fits is
@@ -17,11 +17,11 @@
 
 mod extent;
 mod forms;
-mod rooms;
+mod space;
 
 pub use extent::Extents;
-pub use forms::{Forms, SingleChunk, WholeMessage};
-pub use rooms::Rooms;
+pub use forms::Forms;
+pub use space::{CallOptions, InlineSpace};
 
 /// The encoded RPC call: lengths in bytes of a `struct xdr_buf`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -87,97 +87,19 @@ pub enum ReplyKind {
     Inline,
     /// A write chunk for the pages. Head and tail come inline.
     //= 8166-3.4-1 XDR padding into write chunks
-    WriteChunk {
-        /// A further segment of four bytes must take XDR padding.
-        pad: bool,
-    },
+    WriteChunk,
     /// A reply chunk for the whole message. A short reply may come inline nevertheless.
     ReplyChunk,
-}
-
-/// How one call is to be sent.
-///
-/// # Invariants
-///
-/// - A `ReadChunk` call has page data, and its position is a multiple of four.
-/// - The header is no longer than the call threshold, nor is the header together with the
-///   inline extents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Plan {
-    forms: Forms,
-    call_shape: CallShape,
-    reply_shape: ReplyShape,
 }
 
 /// Why a call cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The header alone, with so many segments, exceeds the call threshold.
-    HeaderTooLong,
+    /// The call is too long to be inline, and can have no read chunk: none is allowed, or the
+    /// header with the most segments exceeds the threshold.
+    NoReadChunk,
     /// The lengths of head, pages and tail add up to more than 32 bits.
     MessageTooLong,
-}
-
-impl Plan {
-    /// Makes the plan of a call for which `forms` were chosen.
-    pub const fn of(forms: Forms, call: &CallShape, reply: &ReplyShape) -> Self {
-        Self {
-            forms,
-            call_shape: *call,
-            reply_shape: *reply,
-        }
-    }
-
-    /// Returns the forms of the call and its reply.
-    #[inline]
-    pub const fn forms(&self) -> Forms {
-        self.forms
-    }
-
-    /// Returns how the call's RPC message travels.
-    #[inline]
-    pub const fn call(&self) -> CallKind {
-        self.forms.call
-    }
-
-    /// Returns the memory that is offered for the reply.
-    #[inline]
-    pub const fn reply(&self) -> ReplyKind {
-        self.forms.reply
-    }
-
-    /// Returns the parts of the call in the read chunk, in order. Empty when the call is inline.
-    //= 5666-3.7-2 round-up not in a read chunk
-    pub const fn read_chunk(&self) -> Extents {
-        let s = &self.call_shape;
-        match self.forms.call {
-            CallKind::Inline => Extents::EMPTY,
-            // The chunk has the pages only. The tail starts with their XDR padding, which is not
-            // sent.
-            CallKind::ReadChunk { .. } => Extents::of(0, s.page_len, 0),
-            CallKind::PositionZero => Extents::of(s.head_len, s.page_len, s.tail_len),
-        }
-    }
-
-    /// Returns the part of the receive buffer that is offered as a write chunk, if there is one.
-    //= 5666-3.6-2 one chunk, for the pages
-    pub const fn write_chunk(&self) -> Extents {
-        match self.forms.reply {
-            ReplyKind::WriteChunk { .. } => Extents::of(0, self.reply_shape.page_len, 0),
-            ReplyKind::Inline | ReplyKind::ReplyChunk => Extents::EMPTY,
-        }
-    }
-
-    /// Returns the parts of the receive buffer that are offered as the reply chunk, in order, if
-    /// there is one.
-    //= 5666-5.2-1 reply chunk for the whole reply
-    pub const fn reply_chunk(&self) -> Extents {
-        let s = &self.reply_shape;
-        match self.forms.reply {
-            ReplyKind::ReplyChunk => Extents::of(s.head_len, s.page_len, s.tail_len),
-            ReplyKind::Inline | ReplyKind::WriteChunk { .. } => Extents::EMPTY,
-        }
-    }
 }
 
 /// Returns the bytes of XDR padding after `len` bytes of opaque data (RFC 4506 section 4.9).

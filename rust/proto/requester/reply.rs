@@ -10,7 +10,7 @@
 //! Handles and offsets of the returned segments are not compared. The requester uses its own.
 
 use super::super::super::wire::message::{Body, ErrorBody};
-use super::super::super::wire::{Lists, Segment};
+use super::super::super::wire::{Lists, OnlyChunk, Segment};
 
 /// The memory that a call has offered for its reply, with at most one write chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -104,36 +104,23 @@ fn long(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     })
 }
 
-/// Checks a reply that has no list, or a write list of one chunk with one segment and nothing else.
-/// Returns the bytes written into the write chunk, if there is one. `Err` means that the reply does
-/// not fit the offer; [`check`] finds the violation.
+/// Checks a reply whose only chunk, if any, has one segment. Returns the bytes written into the
+/// chunk; zero without a chunk. `Err` means that the reply does not fit the offer; [`check`] finds
+/// the violation.
 ///
 /// # Errors
 ///
 /// The unit value.
 #[inline(always)]
 //= 8166-4.3-1 returns lengths written, never more
-pub fn check_brief(returned: Option<&Segment>, offer: &Offer<'_>) -> Result<Option<u32>, ()> {
-    match (returned, offer.write_chunk) {
-        (None, _) => Ok(None),
-        (Some(segment), Some([offered])) if segment.length <= offered.length => {
-            Ok(Some(segment.length))
-        }
-        (Some(_), _) => Err(()),
-    }
-}
-
-/// Checks a reply whose only list is a reply chunk with one segment. Returns the bytes written into
-/// it. `Err` means that the reply does not fit the offer; [`check`] finds the violation.
-///
-/// # Errors
-///
-/// The unit value.
-#[inline(always)]
-//= 8166-4.3-1 returns lengths written, never more
-pub fn check_brief_long(returned: &Segment, offer: &Offer<'_>) -> Result<u32, ()> {
-    match offer.reply_chunk {
-        Some([offered]) if returned.length <= offered.length => Ok(returned.length),
+pub fn check_common(returned: &OnlyChunk, offer: &Offer<'_>) -> Result<u32, ()> {
+    let (segment, chunk) = match returned {
+        OnlyChunk::None => return Ok(0),
+        OnlyChunk::Write(segment) => (segment, offer.write_chunk),
+        OnlyChunk::Reply(segment) => (segment, offer.reply_chunk),
+    };
+    match chunk {
+        Some([offered]) if segment.length <= offered.length => Ok(segment.length),
         _ => Err(()),
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A call that a responder has accepted, and what its chunks must be like for that.
+//! A call that a responder has accepted, and the checks of its chunks.
 //!
 //! Nothing of the requester's memory is read or written before all of the following hold:
 //!
@@ -26,7 +26,7 @@ mod single;
 /// The longest segment in bytes: InfiniBand's longest message.
 pub const LONGEST_SEGMENT: u32 = 1 << 31;
 
-/// Why the chunks of a call are refused.
+/// The reason for which the chunks of a call are refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
     /// The read chunks do not make up a call.
@@ -66,13 +66,13 @@ impl<'a> Call<'a> {
         self.xid
     }
 
-    /// Returns the version, which is that of the reply, too.
+    /// Returns the version, which the reply has as well.
     #[inline]
     pub const fn version(&self) -> Version {
         self.version
     }
 
-    /// Returns how many credits the requester would like, as sent.
+    /// Returns the credits that the requester asks for, as sent.
     #[inline]
     pub const fn credits(&self) -> u32 {
         self.credits
@@ -84,13 +84,13 @@ impl<'a> Call<'a> {
         self.len
     }
 
-    /// Returns how many of these bytes RDMA Reads have to fetch.
+    /// Returns the number of these bytes that RDMA Reads have to fetch.
     #[inline]
     pub const fn pulled(&self) -> u32 {
         self.pulled
     }
 
-    /// Returns how many RDMA Reads [`Self::parts`] has.
+    /// Returns the number of RDMA Reads in [`Self::parts`].
     #[inline]
     pub const fn reads(&self) -> u32 {
         self.reads
@@ -213,13 +213,13 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Returns whether there is anything to check.
+    /// Returns whether the call has chunks.
     #[inline]
     pub(super) const fn has_chunks(&self) -> bool {
         self.long || !self.lists.is_empty()
     }
 
-    /// Checks the chunks, and adds up what they stand for.
+    /// Checks the chunks, and adds up their bytes and RDMA Reads.
     #[inline(never)]
     pub(super) fn check(&mut self, limits: &Limits) -> Result<(), Unfit> {
         let mut handles = Handles::default();
@@ -321,7 +321,7 @@ fn placement<'a>(
     Ok(Placement::inline(Reassembly::inline(lists, len, max)?))
 }
 
-/// What was found in a read list so far.
+/// The sums over a read list so far.
 #[derive(Default)]
 struct Found {
     /// Chunks, including the current one.
@@ -381,7 +381,7 @@ fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Re
     Ok(())
 }
 
-/// What chunks offer for a reply: segments that are not empty, and their bytes.
+/// The space of chunks for a reply: segments that are not empty, and their bytes.
 #[derive(Default)]
 struct Room {
     segments: u32,

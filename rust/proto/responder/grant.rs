@@ -2,7 +2,7 @@
 
 //! Credits that a responder grants to the requester of a connection.
 //!
-//! RFC 8166 section 3.3.1. A grant is a promise: so many Receives are posted. It begins small,
+//! RFC 8166 section 3.3.1. A grant is a promise: that many Receives are posted. It begins small,
 //! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
 //! down. Use is that all of it is in progress, or that calls often arrive while others are in
 //! progress: of a requester that has no credit left most calls may be on their way, and not here.
@@ -10,7 +10,7 @@
 //! A lower grant is no news to the requester before its reply arrives. Until then the requester may
 //! send as many calls as the grant before allowed. Of the calls that arrive after the reply was
 //! posted, no more than that many can have been sent without knowledge of it: they were all
-//! outstanding at one time. When as many have arrived, the lower grant is in force.
+//! outstanding at one time. When that many have arrived, the lower grant is effective.
 
 /// The grant of one connection.
 ///
@@ -24,7 +24,7 @@ pub struct Grant {
     max: u32,
     /// Calls beyond the grant that are served all the same.
     spare: u32,
-    /// What is to be granted, as soon as so many Receives are posted.
+    /// The grant as soon as that many Receives are posted.
     target: u32,
     /// Receives that are kept posted for calls.
     posted: u32,

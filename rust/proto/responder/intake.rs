@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder has to do with a message that it has received.
+//! Accepts or refuses the messages that a responder receives.
 //!
 //! A message that is not served is answered with an error where the protocol has one: ERR_VERS, or
 //! ERR_CHUNK (RFC 8166 section 4.5). An error message is never answered, nor is a reply: two peers
-//! could then answer each other for ever. [`Call`] has the checks of the chunks.
+//! could then answer each other endlessly. [`Call`] has the checks of the chunks.
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
 use super::super::super::wire::{
-    self, peek, DecodeError, Direction, Message, OneSegment, Proc, Receiver, Remedy, Version,
+    self, peek, DecodeError, Direction, ListProc, Message, OneSegment, Proc, Receiver, Remedy,
+    Version,
 };
-use super::super::legacy::padded;
 use super::super::version;
 use super::call::{Call, Unfit};
 use super::limits::Limits;
@@ -25,24 +25,23 @@ pub enum Arrival<'a> {
     Reply(Message<'a>),
     /// An optional operation of version two.
     Optional(Message<'a>),
-    /// A call with padding, of RFC 5666. [`Padded`](super::super::legacy::padded::Padded) takes the
-    /// padding out, and [`take`] takes what is left.
+    /// An RDMA_MSGP with a call, whose padding has to be removed.
     Padded(Message<'a>),
-    /// RDMA_DONE, of RFC 5666: the requester has read the read chunks of the reply with this XID.
-    /// It is not answered.
+    /// An RDMA_DONE: the requester has read the read chunks of the reply with this XID. It is not
+    /// answered.
     Done(u32),
 }
 
 /// A message that is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// What is done about it.
+    /// The answer, if any.
     pub remedy: Remedy,
 }
 
-/// Why a message is not served.
+/// The reason for which a message is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It is too short for an XID and a version.
@@ -53,8 +52,8 @@ pub enum Reason {
     Header(DecodeError),
     /// It is of a type that is no call: RDMA_ERROR, or RDMA_MSGP with a reply.
     Type(Proc),
-    /// The padding of an RDMA_MSGP cannot be taken out.
-    Padding(padded::Unfit),
+    /// The padding of an RDMA_MSGP cannot be removed, for this reason.
+    Padding(&'static str),
     /// The RPC message is missing or does not agree with the header.
     Message(Mismatch),
     /// Its chunks are not what a call may have.
@@ -84,15 +83,6 @@ pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
 pub fn take_read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match one_read(bytes, limits) {
         Some(call) => Ok(Arrival::Call(call)),
-        None => take_long(bytes, limits),
-    }
-}
-
-/// Decides what to do with a message that most likely is a long call.
-#[inline(never)]
-fn take_long<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
-    match one_long(bytes, limits) {
-        Some(call) => Ok(Arrival::Call(call)),
         None => take_any(bytes, limits),
     }
 }
@@ -106,28 +96,19 @@ fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Ref
     }
 }
 
-/// Takes a call with one read chunk of one segment, with a few comparisons. Returns `None` for any
-/// other message, and for a call that is to be refused.
+/// Takes a call with one read chunk of one segment, a long call included, with a few comparisons.
+/// Returns `None` for any other message, and for a call that is to be refused.
 #[inline(always)]
 pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_read(version, bytes)?;
-    if !one_call(&message) {
-        return None;
+    match message.proc {
+        ListProc::Msg if one_call(&message) => Call::one_read(&message, version, limits),
+        ListProc::Nomsg if message.direction != Some(Direction::Reply) => {
+            Call::one_long(&message, version, limits)
+        }
+        _ => None,
     }
-    Call::one_read(&message, version, limits)
-}
-
-/// Takes a long call in a read chunk of one segment, with a few comparisons. Returns `None` for any
-/// other message, and for a call that is to be refused.
-#[inline(always)]
-pub(in super::super) fn one_long<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
-    let version = served(bytes, limits)?;
-    let message = Message::split_long_call(version, bytes)?;
-    if message.direction == Some(Direction::Reply) {
-        return None;
-    }
-    Call::one_long(&message, version, limits)
 }
 
 /// Takes a call with one write chunk of one segment, with a few comparisons. Returns `None` for any
@@ -136,7 +117,7 @@ pub(in super::super) fn one_long<'a>(bytes: &'a [u8], limits: &Limits) -> Option
 pub(in super::super) fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
     let message = Message::split_one_write(version, bytes)?;
-    if !one_call(&message) {
+    if message.proc != ListProc::Msg || !one_call(&message) {
         return None;
     }
     Call::one_write(&message, version, limits)
@@ -232,7 +213,7 @@ fn begins_call(xid: u32, rpc: &[u8]) -> bool {
     rpc.first_chunk().copied().map(u64::from_be_bytes) == Some(call)
 }
 
-/// Returns what a message is if it is no call.
+/// Classifies a message that is not certain to be a call. Returns `None` for a call.
 #[cold]
 //= 5666-4.1-6 followed by an RPC message
 fn classify(message: Message<'_>) -> Result<Option<Arrival<'_>>, Reason> {
@@ -260,8 +241,8 @@ fn is_reply(message: &Message<'_>) -> bool {
     said == Some(Direction::Reply) || Direction::of_rpc(message.payload()) == Some(Direction::Reply)
 }
 
-/// Refuses a call that was accepted, because of what only the caller can find: padding that cannot
-/// be taken out, or RDMA Reads that the requester has forbidden.
+/// Refuses a call that was accepted, for a reason that only the caller can find: padding that
+/// cannot be taken out, or RDMA Reads that the requester has forbidden.
 #[cold]
 pub const fn refuse(version: Version, xid: u32, reason: Reason) -> Refusal {
     Refusal {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Remote invalidation: which R_key a responder invalidates with a reply.
+//! Chooses the R_key that a responder invalidates with a reply.
 //!
 //! RFC 8797 section 4.1: a responder invalidates only when both peers have set R, and only an STag
 //! that the call of this reply has exposed.
@@ -9,7 +9,7 @@
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Handles {
     first: Option<u32>,
-    /// Another one than the first was seen.
+    /// A second, different R_key was seen.
     differ: bool,
 }
 

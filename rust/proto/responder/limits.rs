@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder is prepared to do for one call.
+//! Limits on the work that one call may cause.
 //!
 //! The requester chooses how its memory is divided into segments. Each segment takes at least one
 //! work request, so the number of segments is bounded by the send queue, before anything is posted.
@@ -31,7 +31,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// Returns what the decoder accepts. A segment that is not empty takes a work request, so more
+    /// Returns the limits of the decoder. A segment that is not empty takes a work request, so more
     /// segments than work requests are refused at once.
     pub const fn wire(&self) -> wire::Limits {
         wire::Limits {

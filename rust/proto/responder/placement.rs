@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Where each part of a call comes from, and where it belongs.
+//! The source of each part of a call, and its offset in the call.
 //!
 //! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
 //! into its segments, and each part gets its offset in the call. A segment is split where another
@@ -19,11 +19,11 @@ pub struct Part {
     pub at: u32,
     /// Number of bytes, never zero.
     pub len: u32,
-    /// Where its bytes come from.
+    /// The source of its bytes.
     pub source: Source,
 }
 
-/// Where the bytes of a part come from.
+/// The source of a part.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The RPC message in the Receive buffer.
@@ -96,7 +96,7 @@ impl Iterator for OneChunk<'_> {
     }
 }
 
-/// What the pieces of the base stand for.
+/// The source of the pieces of the base.
 #[derive(Clone, Debug)]
 enum Base<'a> {
     /// The inline part.

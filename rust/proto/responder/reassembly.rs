@@ -3,12 +3,11 @@
 //! Puts a message together from its inline part and its read chunks.
 //!
 //! Each read chunk stands for bytes that were taken out of the XDR stream at its position (RFC 8166
-//! section 3.4.5, RFC 5666 section 3.4). With RDMA_NOMSG the chunk at position zero takes the place
-//! of the inline part. A receiver of calls needs this, and a receiver of RFC 5666 replies with read
-//! chunks.
+//! section 3.4.5). With RDMA_NOMSG the chunk at position zero takes the place of the inline part. A
+//! receiver of calls needs this, and a receiver of replies with read chunks.
 //!
 //! XDR round-up: a chunk whose length is not a multiple of four lacks its padding. The padding is
-//! then inserted without a transfer (RFC 5666 section 3.7).
+//! then inserted without a transfer.
 
 use super::super::super::wire::{Lists, ReadSegment, ReadSegments};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which way each byte of a reply goes.
+//! Plans a reply: which bytes go inline, to a write chunk or to the reply chunk.
 //!
 //! | the reply | payloads | the rest |
 //! | --- | --- | --- |
@@ -21,10 +21,8 @@ use super::super::super::wire::{
 use super::super::inline::Thresholds;
 use super::marks::Mark;
 
-mod long;
 mod single;
 
-pub use long::Long;
 pub use single::Single;
 
 /// Bytes of the encoded reply.
@@ -36,10 +34,10 @@ pub struct Range {
     pub len: u32,
 }
 
-/// One RDMA Write.
+/// An RDMA Write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Write {
-    /// What is written.
+    /// The bytes that are written.
     pub range: Range,
     /// R_key of the requester's memory.
     pub handle: u32,
@@ -47,7 +45,7 @@ pub struct Write {
     pub offset: u64,
 }
 
-/// Why a reply cannot be sent. The requester is answered with ERR_CHUNK.
+/// The reason for which a reply cannot be sent. The requester is answered with ERR_CHUNK.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cannot {
     /// A payload is longer than its write chunk.
@@ -58,22 +56,6 @@ pub enum Cannot {
     Inline,
     /// The header, with the chunks that come back, exceeds the threshold.
     Header,
-}
-
-/// Returns the length in bytes of what the Send carries of a reply to a call without chunks: the
-/// header and all `len` bytes of the reply. [`Plan`] says the same, with more effort.
-///
-/// # Errors
-///
-/// [`Cannot::Inline`].
-#[inline]
-pub const fn inline_len(len: u32, thresholds: &Thresholds) -> Result<u32, Cannot> {
-    // CAST: a small constant.
-    let all = len.saturating_add(thresholds.version.min_header() as u32);
-    if all > thresholds.server_to_client {
-        return Err(Cannot::Inline);
-    }
-    Ok(all)
 }
 
 /// How a reply is sent.
@@ -176,7 +158,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Returns the length in bytes of what the Send carries: the header and an inline rest.
+    /// Returns the length of the Send in bytes: the header and an inline rest.
     #[inline]
     pub const fn send_len(&self) -> u32 {
         if self.long {
@@ -186,7 +168,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Iterates over what is sent inline or in the reply chunk, in order.
+    /// Iterates over the ranges that go inline or to the reply chunk, in order.
     #[inline]
     pub fn rest(&self) -> Rest<'a> {
         Rest {
@@ -253,7 +235,7 @@ impl<'a> Plan<'a> {
 /// Bytes of a reply on their way to the segments of a chunk.
 struct Filling<I> {
     ranges: I,
-    /// What is left of the bytes that are being written.
+    /// The rest of the bytes that are being written.
     range: Range,
 }
 

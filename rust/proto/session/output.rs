@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What the caller of a session has to do.
+//! The orders of a session to its caller.
 
 use super::super::super::wire::{DecodeError, Version};
 use super::super::version::Memory;
 use super::super::xchar::Fault;
 use super::Control;
 
-/// One thing to do.
+/// An order of the session to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// Close the connection. No further output follows.
@@ -58,7 +58,7 @@ pub enum Close {
     TooMany,
 }
 
-/// What to do with a message that was received.
+/// The treatment of a received message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Verdict {
     /// Who processes the message.

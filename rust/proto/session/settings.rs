@@ -3,7 +3,7 @@
 //! Settings of both ends that change while the connection lasts, and how it follows them.
 //!
 //! The client has set a size of calls and one of replies, the server one size for both. The shorter
-//! one of both ends is to be in force, in whatever order they change:
+//! one of both ends is to be effective, in whatever order they change:
 //!
 //! - The server tells the threshold that it prefers, if the client's private data say that it
 //!   understands that.
@@ -19,7 +19,7 @@ use super::super::super::wire::xchar::Characteristic;
 use super::super::xchar::{Known, NotSent};
 use super::{Config, Control, Room, Session, Side};
 
-/// What this end has set, and what the peer was told of it.
+/// The settings of this end, and those that the peer was told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The size of our Receives that is set now. Those that are posted may be larger.
@@ -50,7 +50,7 @@ impl Settings {
 impl Session {
     /// Returns the longest inline reply on which a requester may count, once version two is
     /// settled. Without the peer's promise it has the default length, or that of the longest reply
-    /// that has come, since the peer need not take notice of our characteristics (section 4.1).
+    /// so far, since the peer may ignore our characteristics (section 4.1).
     //= V2-5.1-2 default threshold of version two
     //= XC-4.1-1 does not assume characteristics were noted
     pub(super) fn expected(&self) -> u32 {

@@ -8,7 +8,7 @@ use super::super::super::wire::Version;
 use super::super::inline::Thresholds;
 use super::{Output, Session, Side, Stage};
 
-/// The terms in force. They change with [`Terms::generation`].
+/// The effective terms. They change with [`Terms::generation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Terms {
     /// The side of this end.

@@ -43,8 +43,8 @@ pub enum NotSent {
     Busy,
     /// A receive buffer size below 1024 bytes.
     TooSmall,
-    /// A responder asks for smaller Receives. Calls that are in flight may have no reply chunk, and
-    /// their replies would not fit any more.
+    /// A responder asks for a size of Receives. The requester may have announced a larger one
+    /// meanwhile, and the replies to calls in flight, which may have no reply chunk, would not fit.
     Replies,
 }
 
@@ -243,7 +243,7 @@ impl Peer {
     }
 
     /// Returns whether a reply to the peer may be sent by Send With Invalidate. If not, plain Send
-    /// must be used (section 3.2). The request must have had chunks, too.
+    /// must be used (section 3.2). The request must also have had chunks.
     //= XC-3.2-1 requester not ready sent plain Sends
     //= XC-3.2-2 may be sent Send With Invalidate
     pub const fn may_invalidate(&self) -> bool {

@@ -180,7 +180,7 @@ impl Receives {
     }
 
     /// Returns whether a request of the peer is no longer pending and the peer has to be told, by
-    /// UPD_XCHAR with the size in force.
+    /// UPD_XCHAR with the effective size.
     pub const fn has_cleared(&self) -> bool {
         self.cleared
     }

@@ -2,8 +2,12 @@
 
 //! Events of the connection manager.
 
-use kernel::ffi::c_int;
+use core::ptr::NonNull;
 
+use kernel::ffi::c_int;
+use kernel::sync::ArcBorrow;
+
+use super::ident::Context;
 use crate::raw as bindings;
 
 /// An event of the connection manager. Statuses are negative errnos.
@@ -43,7 +47,7 @@ pub(crate) enum CmEvent<'a> {
     Other,
 }
 
-/// The handler of the events of one identifier.
+/// The handler of the events of a cm_id.
 ///
 /// # Examples
 ///
@@ -69,29 +73,30 @@ pub(crate) enum CmEvent<'a> {
 /// }
 /// ```
 pub(crate) trait CmHandler: Send + Sync + 'static {
-    /// Handles an event. Process context, may sleep. Events of one identifier come one at a time.
+    /// Handles an event. Process context, may sleep. Events of a cm_id come one at a time.
     ///
-    /// The identifier is locked meanwhile, so the handler must not call methods of the
+    /// The cm_id is locked meanwhile, so the handler must not call methods of the
     /// [`CmId`](super::CmId) or drop it: such a call would wait for the handler.
     fn event(&self, event: CmEvent<'_>);
 }
 
-/// Translates an event, and passes it to the handler.
-///
-/// # Safety
-///
-/// Called by the connection manager, for an identifier whose context is an `H` that outlives it.
-pub(super) unsafe extern "C" fn on_event<H: CmHandler>(
-    id: *mut bindings::rdma_cm_id,
-    event: *mut bindings::rdma_cm_event,
-) -> c_int {
-    // SAFETY: The connection manager passes a valid identifier and a valid event. The caller
-    // promises that the context is an `H` that exists.
-    let (handler, event) = unsafe { (&*(*id).context.cast::<H>(), &*event) };
-    // SAFETY: The event comes from the connection manager.
-    handler.event(unsafe { translate(event) });
-    // After another result the connection manager would destroy the identifier, which `Ident` owns.
-    0
+impl<H: CmHandler> Context for H {
+    /// Passes the event to the handler.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::on_event`].
+    unsafe fn on_event(
+        this: ArcBorrow<'_, Self>,
+        _id: NonNull<bindings::rdma_cm_id>,
+        event: &bindings::rdma_cm_event,
+    ) -> c_int {
+        // SAFETY: The caller promises that the event comes from the connection manager.
+        this.event(unsafe { translate(event) });
+        // After another result the connection manager would destroy the cm_id, which `OwnedId`
+        // owns.
+        0
+    }
 }
 
 /// Translates an event.

@@ -8,14 +8,14 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The handler of a device's removal.
 pub(crate) trait Removal: Send + Sync {
-    /// Gives up what was made with the device, so that the [`Lease`] is dropped. This need not have
-    /// happened when the function returns; the removal waits for it.
+    /// Releases what was created with the device, so that the [`Lease`] is dropped. This need not
+    /// have happened when the function returns; the removal waits for it.
     ///
     /// Process context, may sleep. It is called at most once for a lease, possibly while the lease
     /// is being dropped. It must not drop the [`Registration`](super::Registration).
@@ -24,8 +24,8 @@ pub(crate) trait Removal: Send + Sync {
 
 /// A device of the [`Registration`](super::Registration), with its leases.
 #[pin_data]
-pub(super) struct Entry {
-    /// Valid as long as there is a lease, and until [`Entry::remove`] returns.
+pub(super) struct LeasedDevice {
+    /// Valid while there is a lease, and until [`LeasedDevice::remove`] returns.
     pub(super) device: NonNull<bindings::ib_device>,
     #[pin]
     leases: Mutex<Leases>,
@@ -37,10 +37,10 @@ pub(super) struct Entry {
 }
 
 // SAFETY: The device is only passed to verbs, which any task may call.
-unsafe impl Send for Entry {}
+unsafe impl Send for LeasedDevice {}
 // SAFETY: The device is only passed to verbs, which any task may call. The leases are behind a
 // lock, and a `Completion` may be used by several tasks.
-unsafe impl Sync for Entry {}
+unsafe impl Sync for LeasedDevice {}
 
 /// The leases of a device.
 struct Leases {
@@ -60,8 +60,8 @@ struct Holder {
     removal: Arc<dyn Removal>,
 }
 
-impl Entry {
-    /// Makes an entry for a device without leases. May sleep.
+impl LeasedDevice {
+    /// Creates the entry of a device without leases. May sleep.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Entry {
     pub(super) fn lease(self: Arc<Self>, removal: Arc<dyn Removal>) -> Result<Lease> {
         // Connecting takes this lock, and a file system may wait for a connection, so an allocation
         // under the lock must not start I/O.
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mut leases = self.leases.lock();
         if leases.removing {
             return Err(ENETUNREACH);
@@ -150,21 +150,19 @@ impl Entry {
 /// The entry has a holder with `number`, so the removal of the device waits for this value.
 pub(crate) struct Lease {
     number: u64,
-    entry: Arc<Entry>,
+    entry: Arc<LeasedDevice>,
 }
 
 impl Lease {
-    /// Returns the device, which exists as long as the lease.
-    #[inline]
-    pub(crate) fn device(&self) -> Device<'_> {
+    /// Returns the device, which exists while the lease does.
+    pub(crate) fn device(&self) -> &Device {
         // SAFETY: By the type invariant the removal of the device waits for this value, which is
-        // borrowed for as long as the result.
-        unsafe { Device::new(self.entry.device) }
+        // borrowed while the result is.
+        unsafe { Device::from_raw(self.entry.device.as_ptr()) }
     }
 
-    /// Returns the workqueue for completions, which exists as long as the lease, or `None` if it is
+    /// Returns the workqueue for completions, which exists while the lease does, or `None` if it is
     /// that of `ib_core`.
-    #[inline]
     pub(in super::super) fn completions(&self) -> Option<&Queue> {
         self.entry.completions.as_deref()
     }

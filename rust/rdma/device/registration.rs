@@ -10,10 +10,10 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::Opaque;
 
-use super::lease::{Entry, Lease, Removal};
+use super::lease::{Lease, LeasedDevice, Removal};
 use super::Device;
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::work::Queue;
 
 /// The module's registration as a client of `ib_core`. There is at most one.
@@ -36,7 +36,7 @@ pub(crate) struct Registration {
     #[pin]
     client: Opaque<bindings::ib_client>,
     #[pin]
-    devices: Mutex<KVec<Arc<Entry>>>,
+    devices: Mutex<KVec<Arc<LeasedDevice>>>,
     completions: Option<Arc<Queue>>,
 }
 
@@ -116,9 +116,11 @@ impl Registration {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed already; `ENOMEM`.
-    pub(crate) fn lease(&self, device: &Device<'_>, removal: Arc<dyn Removal>) -> Result<Lease> {
+    pub(crate) fn lease(&self, device: &Device, removal: Arc<dyn Removal>) -> Result<Lease> {
         let devices = self.devices.lock();
-        let entry = devices.iter().find(|e| e.device == device.device);
+        let entry = devices
+            .iter()
+            .find(|e| e.device.as_ptr() == device.as_ptr());
         let entry = entry.ok_or(ENETUNREACH)?.clone();
         drop(devices);
         entry.lease(removal)
@@ -135,10 +137,10 @@ impl Registration {
             // `Registration`, which cannot be dropped before this callback has returned.
             let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
             let device = NonNull::new(device).ok_or(ENODEV)?;
-            let entry = Entry::new(device, this.completions.clone())?;
+            let entry = LeasedDevice::new(device, this.completions.clone())?;
             // Connecting takes this lock, and a file system may wait for a connection, so an
             // allocation under the lock must not start I/O.
-            let _scope = NoIo::enter();
+            let _scope = MemallocScope::noio();
             this.devices.lock().push(entry, GFP_KERNEL)?;
             Ok(0)
         })

@@ -1,68 +1,80 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A connection request, and its events before it is accepted.
+//! Connection requests that are neither accepted nor rejected, and their queue.
 
 use core::ptr::NonNull;
 
-use kernel::ffi::{c_int, c_void};
+use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
+use kernel::workqueue::{self, new_work, Work, WorkItem};
 
 use crate::mem::SockAddr;
 use crate::raw as bindings;
-use crate::rdma::cm::{connection, CmHandler, CmId, OwnedId};
+use crate::rdma::cm::{connection, CmHandler, CmId, Context, OwnedId};
 use crate::rdma::device::Device;
+use crate::work;
 
 /// Largest number of bytes of private data that come with a request.
 const PRIVATE_DATA: usize = u8::MAX as usize;
 
-/// What is known of a request, at a fixed address: the context of its identifier until it is
-/// adopted.
+/// The parameters of a request, and the context of its cm_id until the request is adopted.
 struct Waiting {
-    /// Whether the peer has given up, or the device is being removed.
+    /// Whether the peer abandoned the request, or the device is being removed.
     gone: AtomicFlag,
     initiator_depth: u8,
     responder_resources: u8,
     private_data: [u8; PRIVATE_DATA],
     len: usize,
-    queue: Arc<dyn Queue>,
+    requests: Arc<Requests>,
 }
 
-/// The queue of requests of a listener.
-pub(super) trait Queue: Send + Sync {
-    /// Has a worker drop the request that [has gone](Request::has_gone), if it is still queued.
-    fn request_gone(self: Arc<Self>);
+impl Context for Waiting {
+    /// Handles an event of a request that was not adopted. Each such event means that the request
+    /// cannot be accepted any more.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::on_event`].
+    unsafe fn on_event(
+        this: ArcBorrow<'_, Self>,
+        _id: NonNull<bindings::rdma_cm_id>,
+        _event: &bindings::rdma_cm_event,
+    ) -> c_int {
+        this.gone.store(true, Relaxed);
+        // The cm_id keeps the device from being removed, and its own handler cannot destroy it.
+        this.requests.drop_gone_later();
+        0
+    }
 }
 
-/// A connection request that has been neither accepted nor rejected. Dropping it rejects it, in
-/// process context; that may sleep.
+/// A connection request that was neither accepted nor rejected. Dropping the value rejects the
+/// request, in process context; that may sleep.
 ///
 /// # Invariants
 ///
-/// `id` is an identifier that came with a request, and its context is `waiting`.
-///
-/// Fields are dropped in this order: `waiting` after the last event.
+/// `id` came with a request, and its context is `waiting`.
 pub(crate) struct Request {
     id: OwnedId,
     waiting: Arc<Waiting>,
 }
 
 impl Request {
-    /// Takes the identifier of a connection request, whose handler of events is changed. May sleep.
+    /// Takes over the cm_id of a connection request. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the identifier is still the connection manager's then.
+    /// `ENOMEM`; the connection manager still owns the cm_id then.
     ///
     /// # Safety
     ///
-    /// This is called from the handler of the identifier's connection request, `event`. After
-    /// success, the handler returns 0.
-    pub(super) unsafe fn take(
+    /// The handler of the cm_id's connection request, `event`, calls this. After success, the
+    /// handler returns 0.
+    unsafe fn new(
         id: NonNull<bindings::rdma_cm_id>,
         event: &bindings::rdma_cm_event,
-        queue: Arc<dyn Queue>,
+        requests: Arc<Requests>,
     ) -> Result<Self> {
         // SAFETY: A connection request has the parameters of a connection.
         let (data, conn) = unsafe { connection(event) };
@@ -77,21 +89,15 @@ impl Request {
             responder_resources: conn.responder_resources,
             private_data,
             len,
-            queue,
+            requests,
         };
         let waiting = Arc::new(waiting, GFP_KERNEL)?;
-        // SAFETY: The identifier is valid, and its handler is locked during this call, so context
-        // and handler can be changed together. The context is a `Waiting`, as `on_event` expects.
-        unsafe {
-            (*id.as_ptr()).context = Arc::as_ptr(&waiting).cast_mut().cast::<c_void>();
-            (*id.as_ptr()).event_handler = Some(on_event);
-        }
+        // SAFETY: The cm_id is valid, and its handler is locked during this call. The handler
+        // returns 0, and so leaves the cm_id to this value. The present context is the listener's,
+        // which the listening cm_id owns.
+        let id = unsafe { OwnedId::from_raw(id, waiting.clone()) };
         // INVARIANT: The context was set above.
-        Ok(Self {
-            // SAFETY: The handler will return 0, and so leaves the identifier to this value.
-            id: unsafe { OwnedId::from_raw(id) },
-            waiting,
-        })
+        Ok(Self { id, waiting })
     }
 
     /// Returns the private data of the peer, padded with zeroes by the transport.
@@ -110,12 +116,12 @@ impl Request {
         self.waiting.responder_resources
     }
 
-    /// Returns the device at which the request has arrived.
-    pub(crate) fn device(&self) -> Option<Device<'_>> {
+    /// Returns the device at which the request arrived.
+    pub(crate) fn device(&self) -> Option<&Device> {
         self.id.device()
     }
 
-    /// Returns the address at which the request has arrived.
+    /// Returns the address at which the request arrived.
     pub(crate) fn local_addr(&self) -> SockAddr {
         self.id.local_addr()
     }
@@ -125,13 +131,13 @@ impl Request {
         self.id.peer_addr()
     }
 
-    /// Returns whether the peer has given up, or the device is being removed. It is then of no use
-    /// to adopt the request.
+    /// Returns whether the peer abandoned the request, or the device is being removed. It is then
+    /// of no use to adopt the request.
     pub(crate) fn has_gone(&self) -> bool {
         self.waiting.gone.load(Relaxed)
     }
 
-    /// Changes the request into an identifier with a handler, which gets all further events. The
+    /// Changes the request into a [`CmId`] with a handler, which gets all further events. The
     /// caller then makes a queue pair for it, and calls [`CmId::accept`]. Process context, may
     /// sleep.
     ///
@@ -140,29 +146,127 @@ impl Request {
     /// `ENOTCONN` if the request [has gone](Self::has_gone); `ENOMEM`. The request has been
     /// rejected then.
     pub(crate) fn adopt<H: CmHandler>(self, handler: Arc<H>) -> Result<CmId<H>> {
-        let Self { id, waiting } = self;
-        // SAFETY: By the type invariant the context of the identifier is `waiting`, which is
-        // dropped after the call. Its handler, `on_event`, sets `gone`.
-        unsafe { CmId::adopt(id, handler, &waiting.gone) }
+        CmId::adopt(self.id, handler, &self.waiting.gone)
     }
 }
 
-/// Handles an event of a request that has not been adopted. Each such event means that the request
-/// cannot be accepted any more.
-///
-/// # Safety
-///
-/// Called by the connection manager, for an identifier whose context is a [`Waiting`].
-unsafe extern "C" fn on_event(
-    id: *mut bindings::rdma_cm_id,
-    _event: *mut bindings::rdma_cm_event,
-) -> c_int {
-    // SAFETY: The connection manager passes a valid identifier, and the caller promises that its
-    // context is a `Waiting`. The owner of the identifier drops it after the identifier, or changes
-    // the context before, with the handler locked.
-    let waiting = unsafe { &*(*id).context.cast::<Waiting>() };
-    waiting.gone.store(true, Relaxed);
-    // The identifier keeps the device from being removed. It cannot be destroyed here.
-    waiting.queue.clone().request_gone();
-    0
+/// Requests in the order of their arrival. Their number is limited: neither the connection manager
+/// nor InfiniBand limits it.
+#[pin_data]
+pub(super) struct Requests {
+    /// Its capacity is the limit, so a handler never makes it longer.
+    #[pin]
+    queued: Mutex<KVec<Request>>,
+    limit: usize,
+    /// Drops the requests that have gone.
+    #[pin]
+    work: Work<Requests>,
+}
+
+kernel::impl_has_work! {
+    impl HasWork<Self> for Requests { self.work }
+}
+
+/// The reason why a request was not queued.
+pub(super) enum QueueError {
+    /// The queue is full.
+    Full,
+    /// There is no memory.
+    NoMemory,
+}
+
+impl Requests {
+    /// Creates an empty queue for `limit` requests. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(limit: usize) -> Result<Arc<Self>> {
+        let queued = KVec::with_capacity(limit, GFP_KERNEL)?;
+        Arc::pin_init(
+            pin_init!(Self {
+                queued <- new_mutex!(queued, "rdma::Requests::queued"),
+                limit,
+                work <- new_work!("rdma::Requests::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Queues the connection request that came with `id`, if there is room. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// See [`QueueError`]. The connection manager still owns the cm_id then.
+    ///
+    /// # Safety
+    ///
+    /// The handler of the cm_id's connection request, `event`, calls this. After success, the
+    /// handler returns 0.
+    pub(super) unsafe fn push(
+        this: &Arc<Self>,
+        id: NonNull<bindings::rdma_cm_id>,
+        event: &bindings::rdma_cm_event,
+    ) -> core::result::Result<(), QueueError> {
+        let mut queued = this.queued.lock();
+        if queued.len() >= this.limit {
+            return Err(QueueError::Full);
+        }
+        // SAFETY: The caller promises what `new` demands.
+        let request = unsafe { Request::new(id, event, this.clone()) };
+        let request = request.map_err(|_| QueueError::NoMemory)?;
+        if let Err(full) = queued.push_within_capacity(request) {
+            // This does not happen, since there is room. After an error the connection manager
+            // destroys the cm_id, so dropping the request here would destroy it twice.
+            core::mem::forget(full);
+            return Err(QueueError::Full);
+        }
+        Ok(())
+    }
+
+    /// Removes the oldest request that has not gone. May sleep.
+    pub(super) fn next(&self) -> Option<Request> {
+        loop {
+            // The lock is released before the request is dropped, which waits for its handler.
+            let oldest = self.queued.lock().remove(0).ok()?;
+            if !oldest.has_gone() {
+                return Some(oldest);
+            }
+        }
+    }
+
+    /// Lets a worker drop the queued requests that have gone, if there are any.
+    fn drop_gone_later(self: &Arc<Self>) {
+        let queued = self.queued.lock();
+        if queued.iter().any(Request::has_gone) {
+            // The lock is held, so that `end`, which takes it, finds this item queued. If the item
+            // is queued already, the worker finds the request.
+            let _ = workqueue::system_unbound().enqueue(self.clone());
+        }
+    }
+
+    /// Removes a request that has gone, if there is one.
+    fn remove_gone(&self) -> Option<Request> {
+        let mut queued = self.queued.lock();
+        let index = queued.iter().position(Request::has_gone)?;
+        queued.remove(index).ok()
+    }
+
+    /// Drops all requests, and waits for the worker. No request may be queued any more. May sleep.
+    pub(super) fn end(self: &Arc<Self>) {
+        while let Some(request) = self.next() {
+            drop(request);
+        }
+        work::flush(self);
+    }
+}
+
+impl WorkItem for Requests {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        while let Some(request) = this.remove_gone() {
+            drop(request);
+        }
+    }
 }

@@ -1,62 +1,75 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a listener, which its owner, its callback and its worker share.
+//! The state of a listener, which its owner, its handler and its worker share.
 
+use core::ptr::NonNull;
+
+use kernel::error::to_result;
+use kernel::ffi::c_int;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
-use kernel::sync::{new_mutex, Arc, Mutex};
-use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work};
+use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, WorkItem};
 
-use super::ident;
-use super::queue::Requests;
-use super::request;
-use super::ListenHandler;
-use crate::mem::SockAddr;
+use super::request::{QueueError, Requests};
+use super::{ListenHandler, Lost};
+use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
-use crate::rdma::cm::OwnedId;
+use crate::rdma::cm::{Context, OwnedId};
+use crate::work;
+
+/// The result of a handler after which the connection manager keeps the cm_id.
+const KEEP: c_int = 0;
+/// The result of a handler after which the connection manager destroys the cm_id. If it came with a
+/// request, that rejects the request.
+const DESTROY: c_int = 1;
 
 /// The work item that runs at once after an event.
-pub(super) const AT_ONCE: u64 = 0;
+const AT_ONCE: u64 = 0;
 /// The work item that tries again to listen.
-pub(super) const RETRY: u64 = 1;
+const RETRY: u64 = 1;
 
-/// The state of a listener.
+/// The time in milliseconds between two attempts to listen again.
+const RETRY_MS: u32 = 1000;
+
+/// The state of a listener. Its cm_id, which has a reference to it, is destroyed by [`Self::end`].
 #[pin_data]
-pub(super) struct State {
+pub(super) struct ListenerState {
     #[pin]
-    pub(super) listening: Mutex<Listening>,
-    /// Whether the identifier is of no use any more, and is to be destroyed.
+    listening: Mutex<Listening>,
+    /// Whether the cm_id is of no use any more, and is to be destroyed.
     lost: AtomicFlag,
+    pub(super) requests: Arc<Requests>,
+    handler: Arc<dyn ListenHandler>,
     #[pin]
-    pub(super) requests: Requests,
-    pub(super) handler: Arc<dyn ListenHandler>,
+    work: Work<ListenerState, AT_ONCE>,
     #[pin]
-    work: Work<State, AT_ONCE>,
-    #[pin]
-    retry: DelayedWork<State, RETRY>,
+    retry: DelayedWork<ListenerState, RETRY>,
 }
 
-/// The identifier of a listener.
-pub(super) struct Listening {
-    /// The identifier. It is `None` before the listener has started and after it has ended.
-    pub(super) id: Option<OwnedId>,
-    /// Whether the identifier listens.
-    pub(super) up: bool,
+/// The cm_id of a listener.
+struct Listening {
+    /// The cm_id. It is `None` before the listener starts and after it has ended.
+    id: Option<OwnedId>,
+    /// Whether the cm_id listens.
+    up: bool,
     /// The address to listen on. Its port is set when the listener starts.
-    pub(super) addr: SockAddr,
+    addr: SockAddr,
     backlog: i32,
 }
 
 kernel::impl_has_work! {
-    impl HasWork<Self, AT_ONCE> for State { self.work }
+    impl HasWork<Self, AT_ONCE> for ListenerState { self.work }
 }
 
 kernel::impl_has_delayed_work! {
-    impl HasDelayedWork<Self, RETRY> for State { self.retry }
+    impl HasDelayedWork<Self, RETRY> for ListenerState { self.retry }
 }
 
-impl State {
-    /// Makes the state of a listener that has not started. May sleep.
+impl ListenerState {
+    /// Creates the state of a listener that has not started. May sleep.
     ///
     /// # Errors
     ///
@@ -72,83 +85,187 @@ impl State {
             addr: *addr,
             backlog: i32::try_from(backlog).map_err(|_| EINVAL)?,
         };
+        let requests = Requests::new(u32_as_usize(backlog))?;
         Arc::pin_init(
-            try_pin_init!(Self {
+            pin_init!(Self {
                 listening <- new_mutex!(listening, "rdma::State::listening"),
                 lost: AtomicFlag::new(false),
-                // CAST: `usize` has at least 32 bits.
-                requests <- Requests::new(backlog as usize),
+                requests,
                 handler,
                 work <- new_work!("rdma::State::work"),
                 retry <- new_delayed_work!("rdma::State::retry"),
-            }? Error),
+            }),
             GFP_KERNEL,
         )
     }
 
-    /// Notes that the identifier is of no use any more.
-    pub(super) fn note_lost(&self) {
-        self.lost.store(true, Relaxed);
-    }
-
-    /// Returns whether the identifier is of no use any more.
-    pub(super) fn is_lost(&self) -> bool {
-        self.lost.load(Relaxed)
-    }
-
-    /// Notes that there is another identifier.
-    pub(super) fn forget_lost(&self) {
-        self.lost.store(false, Relaxed);
-    }
-
-    /// Has the worker run at once. Any context. Not after [`Self::end`].
-    pub(super) fn wake(self: Arc<Self>) {
-        // If the item is queued already, the worker will see what has changed.
-        let _ = workqueue::system_unbound().enqueue::<_, AT_ONCE>(self);
-    }
-
-    /// Has the worker run after `delay` jiffies. Not after [`Self::end`].
-    pub(super) fn wake_after(self: Arc<Self>, delay: kernel::time::Jiffies) {
-        let _ = workqueue::system_unbound().enqueue_delayed::<_, RETRY>(self, delay);
-    }
-
-    /// Ends listening, drops the queued requests, and waits for the worker. May sleep.
-    pub(super) fn end(&self) {
-        // The identifier's destruction waits for its handler, and no event follows.
-        let id = self.listening.lock().id.take();
-        drop(id);
-        // An event of a request wakes the worker only while the request is queued.
-        self.requests.drop_all();
-        // Nothing queues the work items any more: the worker does not, without an identifier.
-        let work: *const Work<State, AT_ONCE> = &raw const self.work;
-        // SAFETY: The item is initialised, and is pinned in `self`.
-        unsafe { bindings::flush_work(Work::raw_get(work)) };
-        let retry = (&raw const self.retry)
-            .cast_mut()
-            .cast::<bindings::delayed_work>();
-        // SAFETY: The item is initialised, and is pinned in `self`. `DelayedWork` has the layout of
-        // `delayed_work`. An item whose delay has not passed runs at once.
-        unsafe { bindings::flush_delayed_work(retry) };
-    }
-}
-
-impl request::Queue for State {
-    fn request_gone(self: Arc<Self>) {
-        self.requests.if_any_gone(|| self.clone().wake());
-    }
-}
-
-impl Listening {
-    /// Binds the identifier and begins to listen, if there is an identifier. May sleep.
+    /// Starts to listen. May sleep.
     ///
     /// # Errors
     ///
     /// Those of [`Listener::new`](super::Listener::new).
-    pub(super) fn bring_up(&mut self) -> Result {
+    pub(super) fn start(self: &Arc<Self>, net: &Net) -> Result {
+        let id = OwnedId::new(net, self.clone())?;
+        let mut listening = self.listening.lock();
+        listening.id = Some(id);
+        listening.bring_up()
+    }
+
+    /// Returns the address that the listener is bound to. May sleep.
+    pub(super) fn local_addr(&self) -> SockAddr {
+        self.listening.lock().addr
+    }
+
+    /// Ends listening, drops the queued requests, and waits for the workers. May sleep.
+    pub(super) fn end(self: &Arc<Self>) {
+        // The destruction of the cm_id waits for its handler, and no event follows.
+        let id = self.listening.lock().id.take();
+        drop(id);
+        self.requests.end();
+        // Nothing queues the work items any more: the worker does not, without a cm_id.
+        work::flush::<Self, AT_ONCE>(self);
+        drop(work::cancel_delayed::<Self, RETRY>(self));
+    }
+
+    /// Lets the worker destroy the cm_id. The result of the handler cannot do so, because the task
+    /// that drops the listener may destroy the cm_id at the same time.
+    fn lose(this: Arc<Self>, why: Lost) {
+        this.handler.lost(why);
+        this.lost.store(true, Relaxed);
+        // If the item is queued already, the worker sees the flag.
+        let _ = workqueue::system_unbound().enqueue::<_, AT_ONCE>(this);
+    }
+
+    /// Listens again with a new cm_id, if the one in use is lost. May sleep.
+    fn renew(this: Arc<Self>) {
+        let mut listening = this.listening.lock();
+        if listening.up && !this.lost.load(Relaxed) {
+            return;
+        }
+        let Some(replaced) = this.replace(&mut listening) else {
+            // The listener has ended.
+            return;
+        };
+        if replaced.and_then(|()| listening.bring_up()).is_ok() {
+            drop(listening);
+            return this.handler.restored();
+        }
+        // The lock is held, so that the end of the listener, which takes the lock first, finds this
+        // item queued.
+        let delay = msecs_to_jiffies(RETRY_MS).max(1);
+        let queue = workqueue::system_unbound();
+        let _ = queue.enqueue_delayed::<_, RETRY>(this.clone(), delay);
+    }
+
+    /// Replaces the cm_id by one that is not bound. Returns `None` if there is no cm_id. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the old cm_id is still there.
+    fn replace(self: &Arc<Self>, listening: &mut Listening) -> Option<Result> {
+        listening.up = false;
+        let fresh = OwnedId::new(listening.id.as_ref()?.net(), self.clone());
+        Some(fresh.map(|fresh| {
+            // The old cm_id holds the port, and keeps its device from being removed.
+            drop(listening.id.replace(fresh));
+            // No event of the old cm_id follows, and a cm_id that is not bound has none.
+            self.lost.store(false, Relaxed);
+        }))
+    }
+
+    /// Queues the connection request that came with `id`.
+    ///
+    /// # Safety
+    ///
+    /// The handler of the cm_id's connection request, `event`, calls this, and returns the result.
+    unsafe fn queue_request(
+        &self,
+        id: NonNull<bindings::rdma_cm_id>,
+        event: &bindings::rdma_cm_event,
+    ) -> c_int {
+        // SAFETY: The caller promises that this is the request's handler. After success it returns
+        // `KEEP`, which is 0.
+        match unsafe { Requests::push(&self.requests, id, event) } {
+            Ok(()) => {
+                self.handler.request_queued();
+                KEEP
+            }
+            Err(QueueError::Full) => {
+                self.handler.refused();
+                DESTROY
+            }
+            Err(QueueError::NoMemory) => DESTROY,
+        }
+    }
+}
+
+impl Context for ListenerState {
+    /// Queues a connection request, or starts the worker because the listener is lost.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Context::on_event`].
+    unsafe fn on_event(
+        this: ArcBorrow<'_, Self>,
+        id: NonNull<bindings::rdma_cm_id>,
+        event: &bindings::rdma_cm_event,
+    ) -> c_int {
+        match event.event {
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_CONNECT_REQUEST => {
+                // SAFETY: This is the handler of the request, and returns the result.
+                return unsafe { this.queue_request(id, event) };
+            }
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_DEVICE_REMOVAL => {
+                Self::lose(this.into(), Lost::DeviceRemoved);
+            }
+            bindings::rdma_cm_event_type_RDMA_CM_EVENT_ADDR_CHANGE => {
+                Self::lose(this.into(), Lost::AddressMoved);
+            }
+            _ => {}
+        }
+        KEEP
+    }
+}
+
+impl WorkItem<AT_ONCE> for ListenerState {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        Self::renew(this);
+    }
+}
+
+impl WorkItem<RETRY> for ListenerState {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        Self::renew(this);
+    }
+}
+
+impl Listening {
+    /// Binds the cm_id and begins to listen, if there is a cm_id. A listener on an IPv6 address
+    /// takes no IPv4 connections. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Listener::new`](super::Listener::new). The cm_id may be bound then.
+    fn bring_up(&mut self) -> Result {
         let Some(id) = &self.id else {
             return Ok(());
         };
-        ident::listen(id, &self.addr, self.backlog)?;
+        // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
+        // copied.
+        unsafe {
+            if u32::from(self.addr.family()) == bindings::AF_INET6 {
+                to_result(bindings::rdma_set_afonly(id.as_ptr(), 1))?;
+            }
+            to_result(bindings::rdma_bind_addr(
+                id.as_ptr(),
+                self.addr.as_ptr().cast_mut(),
+            ))?;
+            to_result(bindings::rdma_listen(id.as_ptr(), self.backlog))?;
+        }
         self.addr = id.local_addr();
         self.up = true;
         Ok(())

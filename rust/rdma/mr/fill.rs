@@ -5,6 +5,8 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
+
 use super::pack::Packer;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
@@ -12,9 +14,9 @@ use crate::raw as bindings;
 /// Bits of `page_link` that are not part of the address of a page.
 const FLAGS: usize = bindings::SG_PAGE_LINK_MASK as usize;
 
-/// What the regions of one pool have in common.
+/// The properties that the regions of a pool share.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Shape {
+pub(crate) struct MrShape {
     /// Number of pages.
     pub(super) depth: u32,
     /// Whether gaps between pages are allowed.
@@ -36,18 +38,13 @@ pub(crate) struct Shape {
 /// a [`Piece`] or a [`Payload`].
 pub(crate) unsafe trait Memory {
     /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
-    /// permits, and removes it from the value. Returns the number of entries used, and of bytes;
-    /// no entry if there is nothing left, or if a page is missing.
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32);
+    /// permits, and removes it from the value. Returns the number of entries used, and of bytes; no
+    /// entry if there is nothing left, or if a page is missing.
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32);
 
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
     /// piece that ends with a region stays in it, without a byte.
     fn is_empty(&mut self) -> bool;
-
-    /// Returns whether one region of this shape takes all of the memory. `false`: it is not known.
-    fn fits(&self, _shape: Shape) -> bool {
-        false
-    }
 }
 
 /// Memory in pieces.
@@ -62,7 +59,7 @@ trait Pieces {
 fn pack(
     pieces: &mut impl Pieces,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let mut packer = Packer::new(shape.depth, shape.gaps, shape.longest);
     let (mut used, mut bytes) = (0, 0);
@@ -92,7 +89,7 @@ impl<I: Iterator<Item = Piece>> Pieces for Peekable<I> {
 
 // SAFETY: `pack` counts the entries that it sets, each to a part of a piece.
 unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         pack(self, entries, shape)
     }
 
@@ -110,25 +107,23 @@ impl Pieces for Sections<'_> {
 // SAFETY: `pack` and `fill_sections` count the entries that they set, each to a part of a piece or
 // a run of the pages.
 unsafe impl Memory for Sections<'_> {
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
-        if self.fits(shape) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
+        if fits(self, shape) {
             fill_sections(self, entries, shape)
         } else {
             pack(self, entries, shape)
         }
     }
 
-    #[inline]
     fn is_empty(&mut self) -> bool {
         Sections::is_empty(self) || Sections::first(self).is_none()
     }
+}
 
-    #[inline]
-    fn fits(&self, shape: Shape) -> bool {
-        // CAST: `usize` has at least 32 bits.
-        let enough = self.pages() <= shape.depth as usize;
-        enough && self.longest_piece() <= shape.longest && (shape.gaps || self.is_single())
-    }
+/// Returns whether one region of this shape takes all of the sections.
+fn fits(sections: &Sections<'_>, shape: MrShape) -> bool {
+    let enough = sections.pages() <= u32_as_usize(shape.depth);
+    enough && sections.longest_piece() <= shape.longest && (shape.gaps || sections.is_single())
 }
 
 /// Implements [`Memory::fill`] for sections that fit.
@@ -136,7 +131,7 @@ unsafe impl Memory for Sections<'_> {
 fn fill_sections(
     sections: &mut Sections<'_>,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let (before, mut pages, behind) = sections.take();
     let (mut used, mut bytes) = (0, 0);
@@ -153,8 +148,7 @@ fn fill_sections(
         if n == 0 {
             return (0, 0);
         }
-        // CAST: a region has fewer than 2^31 pages, and `usize` has at least 32 bits.
-        used += n as usize;
+        used += u32_as_usize(n.unsigned_abs());
         bytes += len;
     }
     if let (Some(piece), Some(entry)) = (behind, entries.get_mut(used)) {
@@ -170,8 +164,7 @@ fn fill_sections(
 // SAFETY: `used` counts the entries that were set, each to a run of the payload. `trim` only makes
 // the first and the last shorter.
 unsafe impl Memory for Payload<'_> {
-    #[inline]
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
+    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         if let (Some(piece), Some(entry)) = (self.take_single_page(), entries.first_mut()) {
             set(entry, piece.page(), piece.offset(), piece.len());
             return (1, piece.len());
@@ -179,15 +172,8 @@ unsafe impl Memory for Payload<'_> {
         fill_runs(self, entries, shape)
     }
 
-    #[inline]
     fn is_empty(&mut self) -> bool {
         Payload::is_empty(self)
-    }
-
-    #[inline]
-    fn fits(&self, shape: Shape) -> bool {
-        // CAST: `usize` has at least 32 bits.
-        self.pages() <= shape.depth as usize
     }
 }
 
@@ -196,7 +182,7 @@ unsafe impl Memory for Payload<'_> {
 fn fill_runs(
     payload: &mut Payload<'_>,
     entries: &mut [bindings::scatterlist],
-    shape: Shape,
+    shape: MrShape,
 ) -> (i32, u32) {
     let part = payload.split_front(shape.depth);
     let mut runs = part.runs(shape.longest_pages);
@@ -212,37 +198,8 @@ fn fill_runs(
     (used as i32, part.len())
 }
 
-/// The memory of a chunk: a payload, or a payload with what is before and behind it. With one type
-/// for both, a caller has its code for each region once.
-pub(crate) enum Parts<'a> {
-    /// A payload in pages.
-    Payload(Payload<'a>),
-    /// Any sections.
-    Sections(Sections<'a>),
-}
-
-// SAFETY: Both variants fulfil the contract, and this passes their results on.
-unsafe impl Memory for Parts<'_> {
-    #[inline]
-    fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: Shape) -> (i32, u32) {
-        match self {
-            Self::Payload(payload) => payload.fill(entries, shape),
-            Self::Sections(sections) => sections.fill(entries, shape),
-        }
-    }
-
-    #[inline]
-    fn is_empty(&mut self) -> bool {
-        match self {
-            Self::Payload(payload) => payload.is_empty(),
-            Self::Sections(sections) => Memory::is_empty(sections),
-        }
-    }
-}
-
 /// Removes the bytes from the first and the last of `used` entries that are in the pages of `part`,
 /// but not in `part`. Returns `false` if there is no entry.
-#[inline]
 fn trim(entries: &mut [bindings::scatterlist], used: usize, part: &Payload<'_>) -> bool {
     let Some(entries @ [_, ..]) = entries.get_mut(..used) else {
         return false;
@@ -281,8 +238,8 @@ mod tests {
     }
 
     /// Returns the shape of a region of `depth` pages whose pieces have at most `longest` pages.
-    fn shape(depth: u32, gaps: bool, longest: u32) -> Shape {
-        Shape {
+    fn shape(depth: u32, gaps: bool, longest: u32) -> MrShape {
+        MrShape {
             depth,
             gaps,
             longest: longest * PAGE,
@@ -300,7 +257,7 @@ mod tests {
 
     /// Fills a region of six entries, and returns number, offset and length of each piece, and the
     /// number of all bytes.
-    fn fill(memory: &mut impl Memory, shape: Shape) -> Result<(KVec<[usize; 3]>, u32)> {
+    fn fill(memory: &mut impl Memory, shape: MrShape) -> Result<(KVec<[usize; 3]>, u32)> {
         let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
         let (used, bytes) = memory.fill(&mut entries, shape);
         let mut pieces = KVec::new();
@@ -381,7 +338,7 @@ mod tests {
         let pieces = pages.iter().map(|page| unsafe { page.piece(0, PAGE) });
         let mut pieces = pieces.peekable();
         let mut entries: [bindings::scatterlist; 2] = pin_init::zeroed();
-        let shape = Shape {
+        let shape = MrShape {
             depth: 2,
             gaps: false,
             longest: 4 * PAGE,
@@ -398,7 +355,7 @@ mod tests {
         let slots = slots([7, 9]);
         for depth in [4, 6] {
             let mut all = sections(&slots);
-            assert!(all.fits(shape(depth, true, 4)));
+            assert!(fits(&all, shape(depth, true, 4)));
             assert_eq!(
                 fill(&mut all, shape(depth, true, 4))?.0.as_slice(),
                 SECTIONS
@@ -412,7 +369,7 @@ mod tests {
     fn sections_are_divided_where_the_pages_end() -> Result {
         let slots = slots([7, 9]);
         let (mut all, three) = (sections(&slots), shape(3, true, 4));
-        assert!(!all.fits(three));
+        assert!(!fits(&all, three));
         assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[..3]);
         assert!(!Memory::is_empty(&mut all));
         assert_eq!(fill(&mut all, three)?.0.as_slice(), &SECTIONS[3..]);
@@ -424,7 +381,7 @@ mod tests {
     fn sections_are_divided_before_gaps() -> Result {
         let slots = slots([7, 9]);
         let (mut all, plain) = (sections(&slots), shape(6, false, 4));
-        assert!(!all.fits(plain));
+        assert!(!fits(&all, plain));
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[..1]);
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[1..3]);
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[3..]);
@@ -437,10 +394,10 @@ mod tests {
         let (none, two) = (slots([]), slots([7, 9]));
         let plain = shape(6, false, 4);
         let mut head = Sections::new(piece(2, 100, 50), payload(&none, 0, 0), None);
-        assert!(head.fits(plain));
+        assert!(fits(&head, plain));
         assert_eq!(fill(&mut head, plain)?.0.as_slice(), &SECTIONS[..1]);
         let mut pages = Sections::new(None, payload(&two, 0, 2 * PAGE - 4), None);
-        assert!(pages.fits(plain));
+        assert!(fits(&pages, plain));
         assert_eq!(fill(&mut pages, plain)?.0.as_slice(), &SECTIONS[1..3]);
         assert!(Memory::is_empty(&mut head) && Memory::is_empty(&mut pages));
         Ok(())

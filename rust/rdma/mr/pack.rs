@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Packing runs of bytes into a memory region: how much of the next run fits.
+//! Packing runs of bytes into a memory region.
 //!
 //! A region maps a number of pages, which the peer addresses as one contiguous range. A device that
 //! cannot map gaps maps whole pages, except that the first may start and the last may end within a
 //! page. On such a device, a run that starts within a page may only continue the run before it, and
 //! after a run that ends within a page only its continuation may follow.
 
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 
 // CAST: a page is far smaller than 4 GiB.
@@ -63,8 +64,7 @@ impl Packer {
         if n > 0 {
             let end = offset + n;
             self.pages = pages - end.div_ceil(PAGE);
-            // CAST: `usize` has at least 32 bits.
-            let last = page + ((end - 1) / PAGE) as usize;
+            let last = page + u32_as_usize((end - 1) / PAGE);
             self.end = Some((last, (end - 1) % PAGE + 1));
         }
         n

@@ -8,14 +8,13 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::fill::Shape;
-use super::region::{Region, State};
+use super::fill::MrShape;
+use super::region::{MrState, Region};
 use super::Mr;
+use crate::mem::{CachedBox, MemallocScope};
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
-use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
+use crate::rdma::stack::LinkedStack;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;
@@ -42,13 +41,13 @@ pub(crate) enum Kind {
 pub(crate) struct MrPool {
     #[pin]
     regions: SpinLock<Regions>,
-    shape: Shape,
+    shape: MrShape,
     pd: Arc<Pd>,
 }
 
 /// The regions of a pool, by state.
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Census {
+pub(crate) struct PoolCounts {
     /// All regions, including those in use.
     pub(crate) total: u32,
     pub(crate) idle: u32,
@@ -58,9 +57,9 @@ pub(crate) struct Census {
 
 /// The regions of a pool that are not in use.
 struct Regions {
-    idle: Stack<Region>,
+    idle: LinkedStack<Region>,
     /// Regions that cannot be used again, some of which may still be live.
-    unusable: Stack<Region>,
+    unusable: LinkedStack<Region>,
     /// Number of all regions, including those in use.
     total: u32,
     /// Whether a caller of [`MrPool::get`] has found none idle.
@@ -68,8 +67,8 @@ struct Regions {
 }
 
 impl MrPool {
-    /// Makes a pool of `count` regions of `depth` pages each. Process context, may sleep; allocates
-    /// without starting I/O.
+    /// Creates a pool of `count` regions of `depth` pages each. Process context, may sleep;
+    /// allocates without starting I/O.
     ///
     /// # Errors
     ///
@@ -83,15 +82,15 @@ impl MrPool {
         // SAFETY: By the invariant of `Pd` the device exists.
         let longest = unsafe { bindings::rr_ib_dma_longest(pd.device()) };
         let regions = Regions {
-            idle: Stack::new(),
-            unusable: Stack::new(),
+            idle: LinkedStack::new(),
+            unusable: LinkedStack::new(),
             total: 0,
             starved: false,
         };
         let pool = Arc::pin_init(
             pin_init!(Self {
                 regions <- new_spinlock!(regions, "rdma::MrPool::regions"),
-                shape: Shape {
+                shape: MrShape {
                     depth,
                     gaps,
                     longest,
@@ -105,13 +104,13 @@ impl MrPool {
         Ok(pool)
     }
 
-    /// Makes `count` more regions. Process context, may sleep; allocates without starting I/O.
+    /// Creates `count` more regions. Process context, may sleep; allocates without starting I/O.
     ///
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver. Regions that were made before the error stay.
     pub(crate) fn grow(&self, count: u32) -> Result {
-        let _noio = NoIo::enter();
+        let _noio = MemallocScope::noio();
         for _ in 0..count {
             let region = Region::new(&self.pd, self.shape)?;
             let mut regions = self.regions.lock();
@@ -121,9 +120,8 @@ impl MrPool {
         Ok(())
     }
 
-    /// Takes an idle region out of the pool, or returns `None` if there is none. Any context but
+    /// Removes an idle region from the pool. Returns `None` if there is none. Any context but
     /// interrupts; never allocates.
-    #[inline]
     pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
         let mut region = {
             let mut regions = self.regions.lock();
@@ -156,9 +154,9 @@ impl MrPool {
     }
 
     /// Returns the numbers of regions by state.
-    pub(crate) fn census(&self) -> Census {
+    pub(crate) fn counts(&self) -> PoolCounts {
         let regions = self.regions.lock();
-        Census {
+        PoolCounts {
             total: regions.total,
             idle: regions.idle.len(),
             unusable: regions.unusable.len(),
@@ -166,10 +164,9 @@ impl MrPool {
     }
 
     /// Returns a region to the pool.
-    #[inline]
-    pub(super) fn put(&self, region: StoredBox<Region>) {
+    pub(super) fn put(&self, region: CachedBox<Region>) {
         let mut regions = self.regions.lock();
-        if region.state == State::Idle {
+        if region.state == MrState::Idle {
             regions.idle.push(region);
         } else {
             regions.unusable.push(region);
@@ -180,7 +177,7 @@ impl MrPool {
 impl Drop for Regions {
     fn drop(&mut self) {
         while let Some(mut region) = self.unusable.pop() {
-            // The region gives up its reference, or the two would keep each other alive.
+            // The region drops its reference, or the two would keep each other alive.
             if let Some(progress) = region.progress.take() {
                 // If the queue pair has been drained, the region comes back, and is destroyed here.
                 drop(progress.defer::<Region>(region));

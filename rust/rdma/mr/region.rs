@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The inside of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
+//! The objects of a memory region: verbs object, scatterlist, work request. [`Mr`](super::Mr)
 //! changes its state.
 
 use core::ptr::NonNull;
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::error::from_err_ptr;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::fill::{Memory, Shape};
-use super::{Direction, MrPool};
+use super::fill::{Memory, MrShape};
+use super::{DataDirection, MrPool};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
-use crate::rdma::noio::NoIo;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::Linked;
-use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 // CAST: small constants.
 const ACCESS_READ: i32 = bindings::ib_access_flags_IB_ACCESS_REMOTE_READ as i32;
@@ -26,7 +26,7 @@ const ACCESS_WRITE: i32 = (bindings::ib_access_flags_IB_ACCESS_REMOTE_WRITE
 
 /// The state of a region; [`mr`](super) has a diagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in super::super) enum State {
+pub(in super::super) enum MrState {
     /// Nothing is mapped.
     Idle,
     /// Memory is mapped for the device, and the registration is prepared.
@@ -45,7 +45,7 @@ pub(in super::super) enum State {
 ///
 /// - `mr` is a fast-registration region of `pd` for `entries.len()` pages.
 /// - In the states Mapped, Posted and Invalidating, the first `mapped` of `entries` are mapped for
-///   the device, in `direction`; in the others `mapped` is 0.
+///   the device, in `direction`; in the other states `mapped` is 0.
 /// - In the states Posted and Invalidating, `progress` is that of the queue pair on which the
 ///   region was posted.
 /// - `wr.mr` is `mr`.
@@ -55,15 +55,15 @@ pub(in super::super) struct Region {
     mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
-    entries: StoredVec<bindings::scatterlist, KVmalloc>,
-    pub(super) shape: Shape,
+    entries: CachedVec<bindings::scatterlist, KVmalloc>,
+    pub(super) shape: MrShape,
     mapped: i32,
-    direction: bindings::dma_data_direction,
-    pub(in super::super) state: State,
+    direction: DataDirection,
+    pub(in super::super) state: MrState,
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
     pub(super) pool: Option<Arc<MrPool>>,
-    next: Option<StoredBox<Region>>,
+    next: Option<CachedBox<Region>>,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -74,16 +74,16 @@ unsafe impl Send for Region {}
 unsafe impl Sync for Region {}
 
 impl Linked for Region {
-    type Boxed = StoredBox<Self>;
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Region {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.entries.store()
+impl Cached for Region {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.entries.cache()
     }
 }
 
@@ -93,10 +93,11 @@ impl Region {
     /// # Errors
     ///
     /// `ENOMEM`, or another error of the driver.
-    pub(super) fn new(pd: &Arc<Pd>, shape: Shape) -> Result<StoredBox<Self>> {
-        let region = pd.near().boxed(GFP_KERNEL)?;
-        // CAST: `usize` has at least 32 bits.
-        let mut entries = pd.near().zeroed(shape.depth as usize, GFP_KERNEL)?;
+    pub(super) fn new(pd: &Arc<Pd>, shape: MrShape) -> Result<CachedBox<Self>> {
+        let region = pd.allocator().boxed(GFP_KERNEL)?;
+        let mut entries = pd
+            .allocator()
+            .zeroed(u32_as_usize(shape.depth), GFP_KERNEL)?;
         // SAFETY: The vector has `shape.depth` entries, all of which may be written.
         unsafe { bindings::sg_init_table(entries.as_mut_ptr(), shape.depth) };
         let kind = if shape.gaps {
@@ -117,8 +118,8 @@ impl Region {
             entries,
             shape,
             mapped: 0,
-            direction: bindings::dma_data_direction::DMA_NONE,
-            state: State::Idle,
+            direction: DataDirection::None,
+            state: MrState::Idle,
             progress: None,
             pool: None,
             next: None,
@@ -128,7 +129,6 @@ impl Region {
     }
 
     /// Returns the R_key.
-    #[inline]
     pub(super) fn rkey(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
         // exclusively, changes the field.
@@ -136,7 +136,6 @@ impl Region {
     }
 
     /// Returns the L_key.
-    #[inline]
     pub(super) fn lkey(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
         // exclusively, changes the field.
@@ -144,7 +143,6 @@ impl Region {
     }
 
     /// Returns the address of the first byte, as the peer uses it.
-    #[inline]
     pub(super) fn iova(&self) -> u64 {
         // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
         // exclusively, changes the field.
@@ -152,7 +150,6 @@ impl Region {
     }
 
     /// Returns the length in bytes of the last mapping.
-    #[inline]
     pub(super) fn len(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
         // exclusively, changes the field.
@@ -161,23 +158,16 @@ impl Region {
     }
 
     /// Returns the number of scatterlist entries that are mapped.
-    #[inline]
     pub(super) fn nents(&self) -> u32 {
         self.mapped.unsigned_abs()
     }
 
     /// Returns the direction of the last mapping.
-    #[inline]
-    pub(super) fn direction(&self) -> Direction {
-        if self.wr.access == ACCESS_READ {
-            Direction::ToPeer
-        } else {
-            Direction::FromPeer
-        }
+    pub(super) fn direction(&self) -> DataDirection {
+        self.direction
     }
 
     /// Returns the number of the region in resource tracking.
-    #[inline]
     pub(super) fn id(&self) -> u32 {
         // SAFETY: By the type invariant `mr` is valid. The number is constant.
         unsafe { (*self.mr.as_ptr()).res.id }
@@ -187,27 +177,27 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map; `ENOMEM` if the DMA layer has no room at the moment;
-    /// `EIO` if the device cannot map these pages. After an error the region is as before, but the
-    /// part has been removed from `memory`.
-    #[inline]
+    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
+    /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
+    /// is as before, but the part has been removed from `memory`.
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
-        direction: Direction,
+        direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
         let (used, bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
-        let (dma_direction, access) = match direction {
-            Direction::ToPeer => (bindings::dma_data_direction::DMA_TO_DEVICE, ACCESS_READ),
-            Direction::FromPeer => (bindings::dma_data_direction::DMA_FROM_DEVICE, ACCESS_WRITE),
+        let access = match direction {
+            DataDirection::ToDevice => ACCESS_READ,
+            DataDirection::FromDevice => ACCESS_WRITE,
+            DataDirection::Bidirectional | DataDirection::None => return Err(EINVAL),
         };
-        self.map_entries(used, bytes, dma_direction)?;
+        self.map_entries(used, bytes, direction)?;
         self.renew(access, iova_high);
-        self.state = State::Mapped;
+        self.state = MrState::Mapped;
         Ok(bytes)
     }
 
@@ -218,16 +208,11 @@ impl Region {
     ///
     /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
     /// pages.
-    fn map_entries(
-        &mut self,
-        used: i32,
-        bytes: u32,
-        direction: bindings::dma_data_direction,
-    ) -> Result {
+    fn map_entries(&mut self, used: i32, bytes: u32, direction: DataDirection) -> Result {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
         // SAFETY: By the contract of `Memory`, `fill` has set the first `used` entries to memory
         // that stays valid while it is mapped.
-        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction) };
+        let n = unsafe { bindings::rr_ib_dma_map_sg(dev, entries, used, direction.into()) };
         if n <= 0 {
             return Err(ENOMEM);
         }
@@ -270,18 +255,16 @@ impl Region {
         self.wr.access = access;
     }
 
-    /// Notes that the registration is being posted on the queue pair of `progress`.
-    #[inline]
+    /// Records that the registration is being posted on the queue pair of `progress`.
     pub(in super::super) fn set_posted(&mut self, progress: &Arc<Progress>) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
             self.progress = Some(progress.clone());
         }
-        self.state = State::Posted;
+        self.state = MrState::Posted;
     }
 
     /// Changes the work request into a local invalidation.
-    #[inline]
     pub(in super::super) fn prepare_invalidation(&mut self) {
         self.wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_LOCAL_INV;
         self.wr.wr.ex.invalidate_rkey = self.rkey();
@@ -297,7 +280,7 @@ impl Region {
                     self.pd.device(),
                     self.entries.as_mut_ptr(),
                     self.mapped,
-                    self.direction,
+                    self.direction.into(),
                 )
             };
             self.mapped = 0;
@@ -307,7 +290,7 @@ impl Region {
 
 impl Drop for Region {
     fn drop(&mut self) {
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let mr = self.mr.as_ptr();
         // SAFETY: By the type invariant `mr` is valid. No work request refers to it: a region that
         // was posted is dropped after its queue pair has been drained. When this returns, the peer

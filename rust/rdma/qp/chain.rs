@@ -6,10 +6,10 @@ use core::marker::PhantomData;
 
 use kernel::prelude::*;
 
-use super::sq::Full;
+use super::sq::QueueFull;
 use super::{Completions, PostError, Qp, Tag};
 use crate::raw as bindings;
-use crate::rdma::mr::region::{Region, State};
+use crate::rdma::mr::region::{MrState, Region};
 
 const SIGNALED: i32 = bindings::ib_send_flags_IB_SEND_SIGNALED;
 
@@ -18,7 +18,7 @@ const SIGNALED: i32 = bindings::ib_send_flags_IB_SEND_SIGNALED;
 /// # Invariants
 ///
 /// `count` work requests are chained by `next`, from `first` to `last`. All of them are borrowed
-/// exclusively for as long as the chain is used.
+/// exclusively while the chain is used.
 pub(in super::super) struct Chain {
     first: *mut bindings::ib_send_wr,
     last: *mut bindings::ib_send_wr,
@@ -26,7 +26,7 @@ pub(in super::super) struct Chain {
 }
 
 impl Chain {
-    /// Makes an empty chain.
+    /// Creates an empty chain.
     pub(super) const fn new() -> Self {
         Self {
             first: core::ptr::null_mut(),
@@ -35,9 +35,7 @@ impl Chain {
         }
     }
 
-    /// Adds a work request. The caller has borrowed it exclusively for as long as the chain is
-    /// used.
-    #[inline]
+    /// Adds a work request. The caller has borrowed it exclusively while the chain is used.
     pub(in super::super) fn add(&mut self, wr: *mut bindings::ib_send_wr) {
         if self.first.is_null() {
             self.first = wr;
@@ -62,7 +60,7 @@ pub(super) struct RegionChain<'a> {
 }
 
 impl<'a> RegionChain<'a> {
-    /// Makes an empty chain.
+    /// Creates an empty chain.
     pub(super) const fn new() -> Self {
         Self {
             chain: Chain::new(),
@@ -71,7 +69,6 @@ impl<'a> RegionChain<'a> {
     }
 
     /// Adds the work request of a region, after setting its completion entry.
-    #[inline]
     pub(super) fn add(&mut self, region: &'a mut Region, cqe: *mut bindings::ib_cqe) {
         region.wr.wr.__bindgen_anon_1.wr_cqe = cqe;
         region.wr.wr.send_flags = 0;
@@ -80,21 +77,18 @@ impl<'a> RegionChain<'a> {
     }
 
     /// Returns whether no region was added.
-    #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.chain.count == 0
     }
 
-    /// Returns the work requests, to be posted alone or with others behind them. The chain is valid
-    /// as long as `self` is borrowed.
-    #[inline]
+    /// Returns the work requests, to be posted alone or with more work requests behind them. The
+    /// chain is valid while `self` is borrowed.
     pub(super) fn as_chain(&mut self) -> Chain {
         Chain { ..self.chain }
     }
 
     /// Sets the state of all regions.
-    #[inline]
-    pub(super) fn set_state(self, state: State) {
+    pub(super) fn set_state(self, state: MrState) {
         let mut wr = self.chain.first;
         for _ in 0..self.chain.count {
             // SAFETY: By the type invariant `wr` is the work request of a region that is borrowed
@@ -127,16 +121,15 @@ impl<C: Completions> Qp<C> {
         tag: Tag,
         wanted: bool,
     ) -> Result<u64, PostError> {
-        let inner = self.inner();
         // The lock is held while posting. Positions are therefore in the order of the queue, and
         // nothing is posted after `drain` has closed the queue.
-        let mut sending = inner.sending.lock();
-        if !sending.open || inner.progress.is_broken() {
+        let mut sending = self.sending.lock();
+        if !sending.open || self.progress.is_broken() {
             return Err(PostError::Broken(ENOTCONN));
         }
         let reservation = match sending.queue.reserve(chain.count, tag.get(), wanted) {
             Ok(reservation) => reservation,
-            Err(Full) => return Err(PostError::Full),
+            Err(QueueFull) => return Err(PostError::Full),
         };
         if reservation.signalled {
             // SAFETY: The caller promises that the work request is valid and borrowed exclusively.
@@ -145,12 +138,12 @@ impl<C: Completions> Qp<C> {
         // SAFETY: The caller promises that the work request is valid and borrowed exclusively.
         unsafe { (*chain.last).next = core::ptr::null_mut() };
         let mut bad = core::ptr::null();
-        // SAFETY: By the invariant of `Inner` the queue pair exists while `sending` is open. The
+        // SAFETY: By the invariant of `Qp` the queue pair exists while `sending` is open. The
         // caller promises valid work requests, which the driver copies.
-        let posted = unsafe { bindings::rr_ib_post_send(inner.qp, chain.first, &raw mut bad) };
+        let posted = unsafe { bindings::rr_ib_post_send(self.qp, chain.first, &raw mut bad) };
         if posted != 0 {
             // A part of the chain may have been posted. It ends when the queue pair is drained.
-            inner.progress.set_broken();
+            self.progress.set_broken();
             return Err(PostError::Broken(Error::from_errno(posted)));
         }
         Ok(reservation.position)

@@ -1,22 +1,17 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Completions: what the consumer of a queue pair gets to know, and the handlers that `ib_core`
-//! calls.
-
-use core::marker::PhantomData;
-use core::mem::ManuallyDrop;
-use core::ptr::NonNull;
+//! Completions: the trait of the consumer of a queue pair, and the handlers that `ib_core` calls.
 
 use kernel::ffi::c_void;
 use kernel::sync::atomic::Full as FullOrder;
 
-use super::sq::{Retired, Unretired};
-use super::tag::{Entry, Tag};
-use super::{Inner, Qp};
+use super::sq::{RetireError, Retired};
+use super::tag::{Tag, TagEntry};
+use super::Qp;
 use crate::raw as bindings;
 use crate::rdma::recv::Received;
 
-/// Why a work request failed (`struct ib_wc`).
+/// The failure of a work request (`struct ib_wc`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WcError {
     /// The status (`enum ib_wc_status`).
@@ -30,14 +25,12 @@ pub(crate) struct WcError {
 impl WcError {
     /// Returns whether the work request was flushed: it did not fail itself, but was outstanding
     /// when the queue pair went into the error state.
-    #[inline]
     pub(crate) fn is_flush(&self) -> bool {
         self.status == bindings::ib_wc_status_IB_WC_WR_FLUSH_ERR
     }
 
     /// Returns whether the peer's device has not acknowledged the work request, after all
     /// retransmissions.
-    #[inline]
     pub(crate) fn is_silence(&self) -> bool {
         self.status == bindings::ib_wc_status_IB_WC_RETRY_EXC_ERR
     }
@@ -50,7 +43,7 @@ impl WcError {
         }
     }
 
-    /// Makes the error for a failure that no work request reported.
+    /// Returns the error for a failure that no work request reported.
     fn general() -> Self {
         Self {
             status: bindings::ib_wc_status_IB_WC_GENERAL_ERR,
@@ -114,9 +107,9 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     /// several times for one tag.
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>);
 
-    /// Handles the loss of the connection: a Receive has failed, was flushed before [`Qp::shut`],
-    /// or could not be posted; or the device reported an error of the queue pair. Of several
-    /// flushed Receives, the first is reported.
+    /// Handles the loss of the connection: a Receive has failed, was flushed before
+    /// [`Qp::expect_flush`], or could not be posted; or the device reported an error of the queue
+    /// pair. Of several flushed Receives, the first is reported.
     fn broken(&self, qp: &Qp<Self>, error: WcError);
 
     /// Handles a Receive that was consumed by an RDMA Write with immediate data, so that its buffer
@@ -126,7 +119,7 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
         self.broken(qp, WcError::general());
     }
 
-    /// Notes an event of the queue pair (`enum ib_event_type`) that the device reports
+    /// Reports an event of the queue pair (`enum ib_event_type`) that the device reports
     /// asynchronously and that is not part of a connection's ordinary life. Unlike the other
     /// methods, it is called in any context.
     fn event(&self, _event: u32) {}
@@ -137,15 +130,13 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
 }
 
 impl<C: Completions> Qp<C> {
-    /// Tells the connection manager that a message has arrived, so that the last message of the
+    /// Reports to the connection manager that a message arrived, so that the last message of the
     /// handshake, should it be lost, is not waited for. Only the side that accepts calls this. Any
     /// context.
     pub(crate) fn note_established(&self) {
-        self.inner().ident.note_established();
+        self.ident.note_established();
     }
-}
 
-impl<C: Completions> Inner<C> {
     /// Returns whether this is the first flushed Receive, and it was not expected.
     fn is_first_flush(&self) -> bool {
         !self.flushed.xchg(true, FullOrder)
@@ -156,63 +147,62 @@ impl<C: Completions> Inner<C> {
     /// # Safety
     ///
     /// Called by `ib_core` with a completion of a work request whose entry is in `tags`, on the
-    /// completion queue of an `Inner<C>` that exists.
+    /// completion queue of an `Qp<C>` that exists.
     pub(super) unsafe extern "C" fn send_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-        // SAFETY: `create` has set the context of the completion queue to the `Inner<C>` which, the
+        // SAFETY: `create` has set the context of the completion queue to the `Qp<C>` which, the
         // caller promises, exists. `ib_core` passes a valid completion.
-        let (qp, wc) = unsafe { (Self::borrow_qp(cq), &*wc) };
+        let (qp, wc) = unsafe { (Self::of_cq(cq), &*wc) };
         // SAFETY: The caller promises that the work request was posted with an entry in `tags` of
-        // this queue pair. By the invariant of `Entry`, its first field is what `wr_cqe` points to;
-        // by that of `Tags`, it is not changed.
-        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<Entry>() }.tag();
-        let inner = qp.inner();
+        // this queue pair. By the invariant of `TagEntry`, its first field is what `wr_cqe` points
+        // to; by that of `Tags`, it is not changed.
+        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<TagEntry>() }.tag();
         if wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
-            inner.progress.set_broken();
-            inner.consumer.sent(&qp, tag, Err(WcError::of(wc)));
+            qp.progress.set_broken();
+            qp.consumer.sent(qp, tag, Err(WcError::of(wc)));
             return;
         }
-        let retired = inner.sending.lock().queue.retire(tag.get());
+        let retired = qp.sending.lock().queue.retire(tag.get());
         match retired {
-            Ok(retired) => inner.pass_on(&qp, tag, retired),
-            Err(Unretired::Early) => {}
-            Err(Unretired::Unknown) => {
+            Ok(retired) => qp.pass_on(tag, retired),
+            Err(RetireError::Early) => {}
+            Err(RetireError::Unknown) => {
                 // The device or its driver reports completions that are not possible.
-                inner.progress.set_broken();
-                inner.consumer.broken(&qp, WcError::general());
+                qp.progress.set_broken();
+                qp.consumer.broken(qp, WcError::general());
             }
         }
     }
 
-    /// Passes on that a work request has completed, and those that have completed before it.
+    /// Reports a work request that has completed, and those behind it that completed before.
     #[inline(always)]
-    fn pass_on(&self, qp: &Qp<C>, tag: Tag, retired: Retired) {
-        self.tell(qp, tag, retired);
+    fn pass_on(&self, tag: Tag, retired: Retired) {
+        self.report(tag, retired);
         if retired.more {
-            self.pass_early_on(qp);
+            self.pass_early_on();
         }
     }
 
-    /// Passes on what has completed before older work requests that are not outstanding any more.
+    /// Reports work requests that completed before older ones, which are not outstanding any more.
     #[cold]
-    fn pass_early_on(&self, qp: &Qp<C>) {
+    fn pass_early_on(&self) {
         loop {
             let early = self.sending.lock().queue.retire_early();
             let Some((tag, retired)) = early else {
                 break;
             };
-            self.tell(qp, Tag::new(tag), retired);
+            self.report(Tag::new(tag), retired);
         }
     }
 
-    /// Tells the consumer of a work request that has completed in its turn.
+    /// Reports a work request to the consumer that has completed in its turn.
     #[inline(always)]
-    fn tell(&self, qp: &Qp<C>, tag: Tag, retired: Retired) {
+    fn report(&self, tag: Tag, retired: Retired) {
         self.progress.retire(retired.position);
         if retired.wanted {
-            self.consumer.sent(qp, tag, Ok(()));
+            self.consumer.sent(self, tag, Ok(()));
         }
         if retired.room {
-            self.consumer.room(qp);
+            self.consumer.room(self);
         }
     }
 
@@ -221,34 +211,33 @@ impl<C: Completions> Inner<C> {
     /// # Safety
     ///
     /// Called by `ib_core`, once for each completion of a Receive of `recv_queue`, on the
-    /// completion queue of an `Inner<C>` that exists.
+    /// completion queue of an `Qp<C>` that exists.
     pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
-        // SAFETY: `create` has set the context of the completion queue to the `Inner<C>` which, the
+        // SAFETY: `create` has set the context of the completion queue to the `Qp<C>` which, the
         // caller promises, exists. `ib_core` passes a valid completion.
-        let (qp, wc) = unsafe { (Self::borrow_qp(cq), &*wc) };
-        let inner = qp.inner();
+        let (qp, wc) = unsafe { (Self::of_cq(cq), &*wc) };
         // SAFETY: `ib_core` calls this from the completion worker.
-        unsafe { inner.recv_queue.note_completed() };
+        unsafe { qp.recv_queue.note_completed() };
         if wc.status == bindings::ib_wc_status_IB_WC_SUCCESS {
             if wc.opcode != bindings::ib_wc_opcode_IB_WC_RECV {
-                inner.progress.set_broken();
-                return inner.consumer.not_a_send(&qp, wc.opcode);
+                qp.progress.set_broken();
+                return qp.consumer.not_a_send(qp, wc.opcode);
             }
             // SAFETY: The Receive has completed successfully, and the caller promises that it
-            // belongs to this queue pair and is passed once. `qp` is borrowed from this function.
-            let msg = unsafe { Received::new(&qp, wc) };
-            inner.consumer.received(&qp, msg);
-            if inner.progress.take_fatal() {
-                inner.consumer.broken(&qp, WcError::general());
+            // belongs to this queue pair and is passed once. `qp` is borrowed for this function.
+            let msg = unsafe { Received::new(qp, wc) };
+            qp.consumer.received(qp, msg);
+            if qp.progress.take_fatal() {
+                qp.consumer.broken(qp, WcError::general());
             }
             return;
         }
         let error = WcError::of(wc);
-        inner.progress.set_broken();
+        qp.progress.set_broken();
         // The first flush is reported in any case: it may be the only sign of an error that the
         // device reports late or not at all.
-        if !error.is_flush() || inner.progress.take_fatal() || inner.is_first_flush() {
-            inner.consumer.broken(&qp, error);
+        if !error.is_flush() || qp.progress.take_fatal() || qp.is_first_flush() {
+            qp.consumer.broken(qp, error);
         }
     }
 
@@ -262,14 +251,14 @@ impl<C: Completions> Inner<C> {
     /// Called by the device's driver with the context set in `create`, before the queue pair has
     /// been destroyed.
     pub(super) unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
-        // SAFETY: The context is an `Inner<C>`, which outlives its queue pair. The driver passes a
+        // SAFETY: The context is an `Qp<C>`, which outlives its queue pair. The driver passes a
         // valid event.
-        let (inner, event) = unsafe { (&*context.cast::<Self>(), (*event).event) };
+        let (qp, event) = unsafe { (&*context.cast::<Self>(), (*event).event) };
         if event == bindings::ib_event_type_IB_EVENT_COMM_EST {
-            inner.ident.note_established();
+            qp.ident.note_established();
         }
         if !is_harmless(event) {
-            inner.consumer.event(event);
+            qp.consumer.event(event);
         }
         if matches!(
             event,
@@ -277,23 +266,18 @@ impl<C: Completions> Inner<C> {
                 | bindings::ib_event_type_IB_EVENT_QP_REQ_ERR
                 | bindings::ib_event_type_IB_EVENT_QP_ACCESS_ERR
         ) {
-            inner.progress.set_fatal();
+            qp.progress.set_fatal();
         }
     }
 
-    /// Returns a handle to the queue pair that completes on `cq`. The handle does not own it.
+    /// Returns the queue pair that completes on `cq`.
     ///
     /// # Safety
     ///
-    /// The context of `cq` is an `Inner<C>` that outlives the handle.
-    #[inline]
-    unsafe fn borrow_qp(cq: *mut bindings::ib_cq) -> ManuallyDrop<Qp<C>> {
-        // SAFETY: The caller promises that the context points to an `Inner<C>`, so it is not null.
-        let inner = unsafe { NonNull::new_unchecked((*cq).cq_context.cast()) };
-        ManuallyDrop::new(Qp {
-            inner,
-            owns: PhantomData,
-        })
+    /// The context of `cq` is a `Qp<C>` that exists during `'a`.
+    unsafe fn of_cq<'a>(cq: *mut bindings::ib_cq) -> &'a Self {
+        // SAFETY: The caller promises a valid completion queue, and what its context is.
+        unsafe { &*(*cq).cq_context.cast() }
     }
 }
 

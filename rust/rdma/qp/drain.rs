@@ -4,19 +4,19 @@
 //!
 //! `ib_drain_qp()` moves the queue pair to the error state, posts a marker on each queue, and waits
 //! for the markers to complete. It returns nothing: if the device refuses the state or the driver
-//! refuses a marker, it prints a warning and returns at once. Therefore [`Inner::drain`] verifies
-//! the result. It changes the state itself, posts a marker of its own before those of `ib_core`,
-//! and counts Receives. If the state could not be changed, or if the marker or a Receive has not
+//! refuses a marker, it prints a warning and returns at once. Therefore [`Qp::drain`] verifies the
+//! result. It changes the state itself, posts a marker of its own before those of `ib_core`, and
+//! counts Receives. If the state could not be changed, or if the marker or a Receive has not
 //! completed, the queue pair is destroyed before it counts as drained. Destroying it every time
 //! would be correct as well, but some drivers wait for the peer then (c4iw for a minute).
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Full as FullOrder, Relaxed};
 
-use super::{Completions, Inner};
+use super::{Completions, Qp};
+use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::rdma::cq::DRAIN_ENTRIES;
-use crate::rdma::noio::NoIo;
 
 /// Number of work requests that draining posts on the send queue: our marker, and that of
 /// `ib_core`.
@@ -39,7 +39,7 @@ pub(super) struct Marker {
 }
 
 impl Marker {
-    /// Makes a marker that has not been posted.
+    /// Returns a marker that was not posted.
     pub(super) const fn new() -> Self {
         Self {
             cqe: bindings::ib_cqe {
@@ -63,12 +63,24 @@ impl Marker {
     }
 }
 
-impl<C: Completions> Inner<C> {
-    /// Implements [`Qp::drain`](super::Qp::drain).
-    pub(super) fn drain(&self) {
+impl<C: Completions> Qp<C> {
+    /// Ends the connection, if there is one, and takes the queue pair out of use. Nothing can be
+    /// posted any more, outstanding work requests are flushed, and all completions have been
+    /// handled when this returns. After that the peer cannot reach any memory through the queue
+    /// pair.
+    ///
+    /// Over iWARP, a connection attempt that is under way delays this for as long as the device
+    /// tries, because some drivers flush only when the attempt has ended.
+    ///
+    /// If the device or its driver refuses to drain the queue pair, the queue pair is destroyed
+    /// instead.
+    ///
+    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. A second call waits
+    /// for the first one, and does nothing else.
+    pub(crate) fn drain(&self) {
         // Drivers allocate memory here. A file system that reclaim waits for may itself wait for a
         // task that waits for this lock, so allocations must not start I/O.
-        let _scope = NoIo::enter();
+        let _scope = MemallocScope::noio();
         let _draining = self.draining.lock();
         if self.progress.is_drained() {
             return;
@@ -137,8 +149,8 @@ impl<C: Completions> Inner<C> {
             return;
         }
         self.ident.exclusively(|id| {
-            // SAFETY: The queue pair was created through this identifier, and `destroyed` was not
-            // set, so it exists. Both queues have been closed, so nothing is posted any more.
+            // SAFETY: The queue pair was created through this cm_id, and `destroyed` was not set,
+            // so it exists. Both queues have been closed, so nothing is posted any more.
             unsafe { bindings::rdma_destroy_qp(id) }
         });
         // SAFETY: The queue pair was destroyed just now. After this, the completion queue is only

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posting Sends with the registrations before them, and local invalidations.
+//! Posting chains of work requests: Sends with registrations or RDMA Writes before them, local
+//! invalidations, RDMA Reads, and probes.
 //!
-//! Posting is possible in process context and in atomic context; it never allocates and never
-//! sleeps.
+//! Posting is possible in process context and in atomic context. It neither allocates nor sleeps.
 
 use kernel::error::code;
 use kernel::prelude::*;
@@ -13,22 +13,24 @@ use super::chain::{Chain, RegionChain};
 use super::{Completions, Qp, Tag};
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;
-use crate::rdma::mr::region::State;
+use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
+use crate::rdma::scatter::{Sink, Source};
 use crate::rdma::send::SendBuf;
 
-/// Why a chain was not posted.
+/// The reason why a chain was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostError {
-    /// The queue has no room at the moment. Nothing was posted, and regions and buffers are as
-    /// before. [`Completions::room`] is called when there is room again.
+    /// The queue has no room at the moment. Nothing was posted, and the same chain can be posted
+    /// again later. [`Completions::room`] is called when there is room again.
     Full,
-    /// The queue pair has failed or has been drained. A part of the chain may have been posted, so
-    /// regions count as live, and buffers as in flight, until the queue pair has been drained.
+    /// The queue pair has failed or was drained. A part of the chain may have been posted, so
+    /// regions count as live, and buffers and page lists as in flight, until the queue pair has
+    /// been drained.
     Broken(Error),
-    /// The arguments are not valid: a tag or a length is too large, a length is 0, a region is in
-    /// the wrong state, something belongs to another protection domain, or there is nothing to do.
-    /// Nothing was posted.
+    /// The arguments are not valid: a tag or a length is too large, a length is 0, a region or a
+    /// page list is in the wrong state, something belongs to another protection domain, or there is
+    /// nothing to do. Nothing was posted.
     Invalid,
 }
 
@@ -43,8 +45,8 @@ impl From<PostError> for Error {
 }
 
 impl<C: Completions> Qp<C> {
-    /// Posts the registrations of `regions`, all of which have just been mapped, and a Send of the
-    /// first `len` bytes of `buf`, as one chain. Returns the position of the Send.
+    /// Posts the registrations of `regions`, all of which were just mapped, and a Send of the first
+    /// `len` bytes of `buf`, as one chain. Returns the position of the Send.
     ///
     /// From now on the regions are live, and `buf` is in flight until the work request at that
     /// position has completed. With `signal`, [`Completions::sent`] reports the Send.
@@ -52,7 +54,6 @@ impl<C: Completions> Qp<C> {
     /// # Errors
     ///
     /// See [`PostError`].
-    #[inline]
     pub(crate) fn post_send<'a>(
         &self,
         tag: Tag,
@@ -61,77 +62,108 @@ impl<C: Completions> Qp<C> {
         len: usize,
         signal: bool,
     ) -> Result<u64, PostError> {
-        self.post_chain(tag, regions, buf, len, None, signal)
-    }
-
-    /// Implements [`Self::post_send`] and [`Self::post_send_invalidate`].
-    #[inline(always)]
-    fn post_chain<'a>(
-        &self,
-        tag: Tag,
-        regions: impl IntoIterator<Item = &'a mut Mr>,
-        buf: &mut SendBuf,
-        len: usize,
-        invalidated: Option<u32>,
-        signal: bool,
-    ) -> Result<u64, PostError> {
-        let cqe = self.inner().tags.entry(tag)?;
+        let cqe = self.tags.entry(tag)?;
         let mut sge = self.sge(buf.buffer(), len)?;
-        let mut send = bindings::ib_send_wr {
-            sg_list: &raw mut sge,
-            num_sge: 1,
-            opcode: bindings::ib_wr_opcode_IB_WR_SEND,
-            ..pin_init::zeroed()
-        };
-        if let Some(rkey) = invalidated {
-            send.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
-            send.ex.invalidate_rkey = rkey;
-        }
-        send.__bindgen_anon_1.wr_cqe = cqe;
-
+        let mut send = send_request(&mut sge, cqe, None);
         let mut registrations = RegionChain::new();
         for region in regions {
-            if region.state() != State::Mapped || !region.is_of(&self.inner().pd) {
-                registrations.set_state(State::Mapped);
+            if region.state() != MrState::Mapped || !region.is_of(&self.pd) {
+                registrations.set_state(MrState::Mapped);
                 return Err(PostError::Invalid);
             }
             let region = region.region();
-            region.set_posted(self.progress());
+            region.set_posted(&self.progress);
             registrations.add(region, cqe);
         }
         let mut chain = registrations.as_chain();
         chain.add(&raw mut send);
-
         // SAFETY: `registrations` borrows the regions exclusively, and with them their work
         // requests; the Send and its list are on the stack. The regions and the buffer are not
-        // freed before the work requests have completed or the queue pair has been drained.
+        // freed before the work requests have completed or the queue pair was drained.
         let posted = unsafe { self.submit(&chain, tag, signal) };
-        match posted {
-            Err(PostError::Full | PostError::Invalid) => {
-                registrations.set_state(State::Mapped);
-            }
-            Err(PostError::Broken(_)) => buf.buffer().set_posted(self.progress(), u64::MAX),
-            Ok(position) => buf.buffer().set_posted(self.progress(), position),
+        if let Err(PostError::Full | PostError::Invalid) = posted {
+            registrations.set_state(MrState::Mapped);
         }
+        self.note_sent(buf, posted)
+    }
+
+    /// Posts the RDMA Writes of `source`, if there are any, and a Send of the first `len` bytes of
+    /// `buf` behind them, as one chain. With `invalidate`, the Send invalidates that R_key of the
+    /// peer. Returns the position of the Send.
+    ///
+    /// From now on `source` and `buf` are in flight until the work request at that position has
+    /// completed. With `signal`, [`Completions::sent`] reports the Send.
+    ///
+    /// # Errors
+    ///
+    /// See [`PostError`]. A chain that is longer than [`QpConfig`](super::QpConfig) says may never
+    /// fit.
+    #[inline(always)]
+    pub(crate) fn post_reply(
+        &self,
+        tag: Tag,
+        source: Option<&mut Source>,
+        buf: &mut SendBuf,
+        len: usize,
+        invalidate: Option<u32>,
+        signal: bool,
+    ) -> Result<u64, PostError> {
+        let cqe = self.tags.entry(tag)?;
+        let mut writes = source.map(|source| &mut source.list().requests);
+        let mut sge = self.sge(buf.buffer(), len)?;
+        let mut send = send_request(&mut sge, cqe, invalidate);
+        let mut chain = Chain::new();
+        if let Some(writes) = &mut writes {
+            writes.add_to(&mut chain, &self.pd, cqe, &self.progress)?;
+        }
+        chain.add(&raw mut send);
+        // SAFETY: The list is borrowed exclusively, and with it its work requests; the Send and its
+        // list are on the stack. The mappings of the list and the buffer stay while they are in
+        // flight.
+        let posted = unsafe { self.submit(&chain, tag, signal) };
+        if let Some(writes) = writes.filter(|writes| writes.count() != 0) {
+            writes.note(posted, &self.progress);
+        }
+        self.note_sent(buf, posted)
+    }
+
+    /// Posts the RDMA Reads of `sink` as one chain, and returns the position of the last one.
+    /// [`Completions::sent`] reports that all have completed. Until then `sink` is in flight.
+    ///
+    /// # Errors
+    ///
+    /// See [`PostError`]; [`PostError::Invalid`] if there are no RDMA Reads.
+    #[inline(always)]
+    pub(crate) fn post_reads(&self, tag: Tag, sink: &mut Sink) -> Result<u64, PostError> {
+        let cqe = self.tags.entry(tag)?;
+        let reads = &mut sink.list().requests;
+        if reads.count() == 0 {
+            return Err(PostError::Invalid);
+        }
+        let mut chain = Chain::new();
+        reads.add_to(&mut chain, &self.pd, cqe, &self.progress)?;
+        // SAFETY: The list is borrowed exclusively, and with it its work requests and those of its
+        // regions. Its mappings and regions stay while it is in flight.
+        let posted = unsafe { self.submit(&chain, tag, true) };
+        reads.note(posted, &self.progress);
         posted
     }
 
-    /// Posts local invalidations of those of `regions` that are posted; the others are skipped.
+    /// Posts local invalidations of those of `regions` that are posted; other regions are skipped.
     /// Returns the position of the last one. [`Completions::sent`] reports that all have completed.
     ///
     /// # Errors
     ///
     /// See [`PostError`]; [`PostError::Invalid`] if no region is posted.
-    #[inline]
     pub(crate) fn post_invalidate<'a>(
         &self,
         tag: Tag,
         regions: impl IntoIterator<Item = &'a mut Mr>,
     ) -> Result<u64, PostError> {
-        let cqe = self.inner().tags.entry(tag)?;
+        let cqe = self.tags.entry(tag)?;
         let mut invalidations = RegionChain::new();
         for region in regions {
-            if !region.is_posted_on(self.progress()) {
+            if !region.is_posted_on(&self.progress) {
                 continue;
             }
             let region = region.region();
@@ -142,69 +174,41 @@ impl<C: Completions> Qp<C> {
             return Err(PostError::Invalid);
         }
         // SAFETY: `invalidations` borrows the regions exclusively, and with them their work
-        // requests. A region is not freed before its queue pair has been drained.
+        // requests. A region is not freed before its queue pair was drained.
         let position = unsafe { self.submit(&invalidations.as_chain(), tag, true) }?;
         // Work requests complete in order, so all have completed when the last one has.
-        invalidations.set_state(State::Invalidating(position));
+        invalidations.set_state(MrState::Invalidating(position));
         Ok(position)
     }
 
-    /// Posts a Send of the first `len` bytes of `buf`, which invalidates the R_key `invalidated` of
-    /// the peer, if there is one. Returns its position. With `signal`, [`Completions::sent`]
-    /// reports it.
+    /// Posts an RDMA Write of no bytes, signalled, and returns its position.
+    ///
+    /// Over InfiniBand and RoCE it completes only if the peer's end of the connection acknowledges
+    /// it. It needs no memory of the peer, because R_key and address of a Write of no bytes are not
+    /// checked (InfiniBand Architecture, C9-88), and consumes none of its Receives. Over iWARP,
+    /// where peers may start a connection with such a Write (RFC 6581), its completion only says
+    /// that it was sent.
     ///
     /// # Errors
     ///
     /// See [`PostError`].
-    #[inline]
-    pub(crate) fn post_send_invalidate(
-        &self,
-        tag: Tag,
-        buf: &mut SendBuf,
-        len: usize,
-        invalidated: Option<u32>,
-        signal: bool,
-    ) -> Result<u64, PostError> {
-        self.post_chain(tag, [], buf, len, invalidated, signal)
-    }
-
-    /// Posts one work request for the first `len` bytes of `buffer`, and returns its position.
-    ///
-    /// # Errors
-    ///
-    /// See [`PostError`].
-    pub(super) fn post_one(
-        &self,
-        tag: Tag,
-        wr: &mut bindings::ib_rdma_wr,
-        buffer: &mut Buffer,
-        len: usize,
-        signal: bool,
-    ) -> Result<u64, PostError> {
-        let cqe = self.inner().tags.entry(tag)?;
-        let mut sge = self.sge(buffer, len)?;
-        wr.wr.__bindgen_anon_1.wr_cqe = cqe;
-        wr.wr.sg_list = &raw mut sge;
-        wr.wr.num_sge = 1;
+    pub(crate) fn post_probe(&self, tag: Tag) -> Result<u64, PostError> {
+        let mut wr = bindings::ib_rdma_wr {
+            ..pin_init::zeroed()
+        };
+        wr.wr.opcode = bindings::ib_wr_opcode_IB_WR_RDMA_WRITE;
+        wr.wr.__bindgen_anon_1.wr_cqe = self.tags.entry(tag)?;
         let mut chain = Chain::new();
         chain.add(&raw mut wr.wr);
-        // SAFETY: The work request is borrowed exclusively, and its list is on the stack. A buffer
-        // is not freed while it is in flight.
-        let posted = unsafe { self.submit(&chain, tag, signal) };
-        match posted {
-            Err(PostError::Full | PostError::Invalid) => {}
-            Err(PostError::Broken(_)) => buffer.set_posted(self.progress(), u64::MAX),
-            Ok(position) => buffer.set_posted(self.progress(), position),
-        }
-        posted
+        // SAFETY: The work request is on the stack during the call, and refers to no memory.
+        unsafe { self.submit(&chain, tag, true) }
     }
 
     /// Describes the first `len` bytes of a buffer for a work request, and makes them visible to
     /// the device.
-    #[inline]
-    pub(super) fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
+    fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
         // Some devices take a length of 0 for the largest possible one.
-        if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.inner().pd) {
+        if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.pd) {
             return Err(PostError::Invalid);
         }
         buffer.sync_for_device(len);
@@ -212,7 +216,43 @@ impl<C: Completions> Qp<C> {
             addr: buffer.addr(),
             // CAST: `len` is at most the length of the buffer, which fits.
             length: len as u32,
-            lkey: self.inner().lkey,
+            lkey: self.lkey,
         })
     }
+
+    /// Records in the buffer of a Send how posting it ended, and returns that result.
+    fn note_sent(
+        &self,
+        buf: &mut SendBuf,
+        posted: Result<u64, PostError>,
+    ) -> Result<u64, PostError> {
+        match posted {
+            Err(PostError::Full | PostError::Invalid) => {}
+            // A part may have been posted: only draining ends it.
+            Err(PostError::Broken(_)) => buf.buffer().last_use.set(&self.progress, u64::MAX),
+            Ok(position) => buf.buffer().last_use.set(&self.progress, position),
+        }
+        posted
+    }
+}
+
+/// Returns a Send, which may invalidate an R_key of the peer.
+#[inline]
+fn send_request(
+    sge: &mut bindings::ib_sge,
+    cqe: *mut bindings::ib_cqe,
+    invalidate: Option<u32>,
+) -> bindings::ib_send_wr {
+    let mut send = bindings::ib_send_wr {
+        sg_list: sge,
+        num_sge: 1,
+        opcode: bindings::ib_wr_opcode_IB_WR_SEND,
+        ..pin_init::zeroed()
+    };
+    if let Some(rkey) = invalidate {
+        send.opcode = bindings::ib_wr_opcode_IB_WR_SEND_WITH_INV;
+        send.ex.invalidate_rkey = rkey;
+    }
+    send.__bindgen_anon_1.wr_cqe = cqe;
+    send
 }

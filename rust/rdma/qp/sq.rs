@@ -12,14 +12,14 @@
 //! noted, and passed on when those before it have arrived: memory is given back by position.
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
-use crate::rdma::numa::Near;
-use crate::rdma::store::StoredVec;
+use crate::mem::{CachedVec, NumaAlloc};
 
-/// Why a completion retires nothing.
+/// The reason why a completion retires nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unretired {
+pub(super) enum RetireError {
     /// An older work request is outstanding. [`SendQueue::retire_early`] returns it later.
     Early,
     /// No signalled work request of the tag is outstanding: this contradicts the queue.
@@ -28,7 +28,7 @@ pub(super) enum Unretired {
 
 /// The queue has no room for the chain at the moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Full;
+pub(super) struct QueueFull;
 
 /// Room for a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,7 @@ pub(super) struct SendQueue {
     retired: u64,
     /// Number of unsignalled work requests since the last signalled one.
     run: u32,
-    signals: StoredVec<Signal, KVmalloc>,
+    signals: CachedVec<Signal, KVmalloc>,
     first: usize,
     count: usize,
     early: usize,
@@ -100,12 +100,12 @@ pub(super) struct SendQueue {
 }
 
 impl SendQueue {
-    /// Makes the state of an empty queue of `depth` work requests. May sleep.
+    /// Creates the state of an empty queue of `depth` work requests. May sleep.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a depth of 0; `ENOMEM`.
-    pub(super) fn new(near: Near<'_>, depth: u32) -> Result<Self> {
+    pub(super) fn new(alloc: NumaAlloc<'_>, depth: u32) -> Result<Self> {
         if depth == 0 {
             return Err(EINVAL);
         }
@@ -115,9 +115,9 @@ impl SendQueue {
             wanted: false,
             early: false,
         };
-        // CAST: `usize` has at least 32 bits.
-        let mut signals: StoredVec<_, KVmalloc> = near.with_capacity(depth as usize, GFP_KERNEL)?;
-        signals.extend_with(depth as usize, none, GFP_KERNEL)?;
+        let mut signals: CachedVec<_, KVmalloc> =
+            alloc.with_capacity(u32_as_usize(depth), GFP_KERNEL)?;
+        signals.extend_with(u32_as_usize(depth), none, GFP_KERNEL)?;
         Ok(Self {
             depth,
             longest_run: longest_run(depth),
@@ -154,16 +154,21 @@ impl SendQueue {
     ///
     /// # Errors
     ///
-    /// [`Full`]: the queue is as before.
+    /// [`QueueFull`]: the queue is as before.
     // `Qp::submit` is compiled once for each role. Without the attribute, the compiler inlines this
     // function only if it has a single caller.
     #[inline(always)]
-    pub(super) fn reserve(&mut self, n: u32, tag: u32, wanted: bool) -> Result<Reservation, Full> {
+    pub(super) fn reserve(
+        &mut self,
+        n: u32,
+        tag: u32,
+        wanted: bool,
+    ) -> Result<Reservation, QueueFull> {
         // INVARIANT: This comparison keeps the difference within `depth`.
         let used = self.posted.wrapping_sub(self.retired);
         if used.saturating_add(n.into()) > self.depth.into() {
             self.refused = true;
-            return Err(Full);
+            return Err(QueueFull);
         }
         self.posted = self.posted.wrapping_add(n.into());
         let position = self.posted;
@@ -201,25 +206,24 @@ impl SendQueue {
         }
     }
 
-    /// Notes that the oldest signalled work request of `tag` that is outstanding has completed.
+    /// Records that the oldest signalled work request of `tag` that is outstanding has completed.
     ///
     /// # Errors
     ///
-    /// [`Unretired`]. If it is unknown, the queue is as before.
-    #[inline]
-    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, Unretired> {
+    /// [`RetireError`]. If it is unknown, the queue is as before.
+    pub(super) fn retire(&mut self, tag: u32) -> Result<Retired, RetireError> {
         if self.count == 0 {
-            return Err(Unretired::Unknown);
+            return Err(RetireError::Unknown);
         }
         let oldest = self.signals.get(self.first);
-        let signal = *oldest.ok_or(Unretired::Unknown)?;
+        let signal = *oldest.ok_or(RetireError::Unknown)?;
         if signal.tag != tag {
             return Err(self.note_early(tag));
         }
         Ok(self.retire_first(&signal))
     }
 
-    /// Retires the oldest signalled work request if it has completed before. Returns its tag, too.
+    /// Retires the oldest signalled work request if it has completed before. Also returns its tag.
     #[cold]
     pub(super) fn retire_early(&mut self) -> Option<(u32, Retired)> {
         let signal = *self.signals.get(self.first)?;
@@ -247,20 +251,20 @@ impl SendQueue {
         }
     }
 
-    /// Notes that a work request has completed before the oldest one.
+    /// Records that a work request completed before the oldest one.
     #[cold]
-    fn note_early(&mut self, tag: u32) -> Unretired {
+    fn note_early(&mut self, tag: u32) -> RetireError {
         let (wrapped, older) = self.signals.split_at_mut(self.first);
         // By its full name, because `pin_init` has a `chain` of its own.
         let found = Iterator::chain(older.iter_mut(), wrapped)
             .take(self.count)
             .find(|signal| signal.tag == tag && !signal.early);
         let Some(signal) = found else {
-            return Unretired::Unknown;
+            return RetireError::Unknown;
         };
         signal.early = true;
         self.early += 1;
-        Unretired::Early
+        RetireError::Early
     }
 }
 
@@ -271,23 +275,23 @@ mod tests {
 
     #[test]
     fn takes_as_many_as_its_depth() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 8)?;
         for position in 1..=8 {
             assert_eq!(queue.reserve(1, 0, false).map(|a| a.position), Ok(position));
         }
-        assert_eq!(queue.reserve(1, 0, false), Err(Full));
+        assert_eq!(queue.reserve(1, 0, false), Err(QueueFull));
         Ok(())
     }
 
     #[test]
     fn signals_one_in_four() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 16)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
             match queue.reserve(1, 0, false) {
                 Ok(a) if a.signalled => quiet = 0,
                 Ok(_) => quiet += 1,
-                Err(Full) => assert!(queue.retire(0).is_ok()),
+                Err(QueueFull) => assert!(queue.retire(0).is_ok()),
             }
             assert!(quiet <= 4);
         }
@@ -297,7 +301,7 @@ mod tests {
     #[test]
     fn something_signalled_is_outstanding_when_full() -> Result {
         for depth in 1..40 {
-            let mut queue = SendQueue::new(Near::ANYWHERE, depth)?;
+            let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, depth)?;
             for i in 0..400 {
                 let n = (i % 5 + 1).min(depth);
                 while queue.reserve(n, 0, false).is_err() {
@@ -314,7 +318,7 @@ mod tests {
 
     #[test]
     fn forced_signals_differ_from_wanted_ones() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 4)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 4)?;
         assert!(!queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
         // The second in a row is signalled by force: a quarter of four is one.
         assert!(queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
@@ -323,16 +327,16 @@ mod tests {
         assert_eq!((forced.position, forced.wanted), (2, false));
         let wanted = queue.retire(0).map_err(|_| EINVAL)?;
         assert_eq!((wanted.position, wanted.wanted), (3, true));
-        assert_eq!(queue.retire(0), Err(Unretired::Unknown));
+        assert_eq!(queue.retire(0), Err(RetireError::Unknown));
         Ok(())
     }
 
     #[test]
     fn reports_room_once_after_a_refusal() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 2)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 2)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
         queue.reserve(1, 0, true).map_err(|_| EINVAL)?;
-        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        assert_eq!(queue.reserve(1, 0, true), Err(QueueFull));
         assert!(queue.retire(0).map_err(|_| EINVAL)?.room);
         assert!(!queue.retire(0).map_err(|_| EINVAL)?.room);
         Ok(())
@@ -340,7 +344,7 @@ mod tests {
 
     #[test]
     fn ring_buffer_wraps() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 3)?;
         for position in 1..100 {
             assert_eq!(queue.reserve(1, 0, true).map(|a| a.position), Ok(position));
             assert_eq!(queue.retire(0).map(|r| r.position), Ok(position));
@@ -350,7 +354,7 @@ mod tests {
 
     #[test]
     fn early_completions_wait_for_the_oldest() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 3)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 3)?;
         // The ring buffer wraps within the three.
         queue.reserve(2, 0, true).map_err(|_| EINVAL)?;
         queue.retire(0).map_err(|_| EINVAL)?;
@@ -358,11 +362,11 @@ mod tests {
             queue.reserve(1, tag, true).map_err(|_| EINVAL)?;
         }
         for tag in [9, 8] {
-            assert_eq!(queue.retire(tag), Err(Unretired::Early));
-            assert_eq!(queue.retire(tag), Err(Unretired::Unknown));
+            assert_eq!(queue.retire(tag), Err(RetireError::Early));
+            assert_eq!(queue.retire(tag), Err(RetireError::Unknown));
             assert_eq!(queue.retire_early(), None);
         }
-        assert_eq!(queue.reserve(1, 0, true), Err(Full));
+        assert_eq!(queue.reserve(1, 0, true), Err(QueueFull));
         let oldest = queue.retire(7).map_err(|_| EINVAL)?;
         assert_eq!((oldest.position, oldest.room, oldest.more), (3, true, true));
         let rest = [queue.retire_early(), queue.retire_early()];
@@ -374,12 +378,12 @@ mod tests {
 
     #[test]
     fn early_completions_of_one_tag_are_its_oldest() -> Result {
-        let mut queue = SendQueue::new(Near::ANYWHERE, 8)?;
+        let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 8)?;
         // The second one is signalled by force.
         for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true)] {
             queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
         }
-        assert_eq!(queue.retire(8), Err(Unretired::Early));
+        assert_eq!(queue.retire(8), Err(RetireError::Early));
         assert!(queue.retire(7).map_err(|_| EINVAL)?.more);
         let early = queue
             .retire_early()
@@ -393,6 +397,6 @@ mod tests {
 
     #[test]
     fn depth_of_zero_is_refused() {
-        assert!(SendQueue::new(Near::ANYWHERE, 0).is_err());
+        assert!(SendQueue::new(NumaAlloc::ANYWHERE, 0).is_err());
     }
 }

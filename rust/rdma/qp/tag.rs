@@ -3,13 +3,13 @@
 //! Tags: small numbers by which the owners of work requests recognise their completions.
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use super::PostError;
+use crate::mem::{CachedVec, NumaAlloc};
 use crate::raw as bindings;
 use crate::rdma::cq::Done;
-use crate::rdma::numa::Near;
-use crate::rdma::store::StoredVec;
 
 /// The number that a work request belongs to: that of a request slot, for example. It is less than
 /// [`QpConfig::tags`](super::QpConfig).
@@ -17,14 +17,12 @@ use crate::rdma::store::StoredVec;
 pub(crate) struct Tag(u32);
 
 impl Tag {
-    /// Makes the tag with number `n`.
-    #[inline]
+    /// Returns the tag with number `n`.
     pub(crate) const fn new(n: u32) -> Self {
         Self(n)
     }
 
     /// Returns the number of the tag.
-    #[inline]
     pub(crate) const fn get(self) -> u32 {
         self.0
     }
@@ -36,14 +34,13 @@ impl Tag {
 ///
 /// `cqe` is the first field, so that a pointer to it is a pointer to the entry.
 #[repr(C)]
-pub(super) struct Entry {
+pub(super) struct TagEntry {
     cqe: bindings::ib_cqe,
     tag: Tag,
 }
 
-impl Entry {
+impl TagEntry {
     /// Returns the tag.
-    #[inline]
     pub(super) fn tag(&self) -> Tag {
         self.tag
     }
@@ -53,9 +50,9 @@ impl Entry {
 ///
 /// # Invariants
 ///
-/// The entries neither move nor change, so a work request may refer to them as long as this value
+/// The entries neither move nor change, so a work request may refer to them while this value
 /// exists.
-pub(super) struct Tags(StoredVec<Entry, KVmalloc>);
+pub(super) struct Tags(CachedVec<TagEntry, KVmalloc>);
 
 impl Tags {
     /// Makes `count` entries, at least one, whose completions are passed to `done`. May sleep.
@@ -63,12 +60,12 @@ impl Tags {
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(near: Near<'_>, count: u32, done: Done) -> Result<Self> {
-        // CAST: `usize` has at least 32 bits.
-        let mut entries: StoredVec<_, KVmalloc> = near.with_capacity(count as usize, GFP_KERNEL)?;
+    pub(super) fn new(alloc: NumaAlloc<'_>, count: u32, done: Done) -> Result<Self> {
+        let mut entries: CachedVec<_, KVmalloc> =
+            alloc.with_capacity(u32_as_usize(count), GFP_KERNEL)?;
         for n in 0..count {
             let cqe = bindings::ib_cqe { done: Some(done) };
-            entries.push(Entry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
+            entries.push(TagEntry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
         }
         Ok(Self(entries))
     }
@@ -78,10 +75,8 @@ impl Tags {
     /// # Errors
     ///
     /// [`PostError::Invalid`] if there is no such tag.
-    #[inline]
     pub(super) fn entry(&self, tag: Tag) -> Result<*mut bindings::ib_cqe, PostError> {
-        // CAST: `usize` has at least 32 bits.
-        let entry = self.0.get(tag.0 as usize).ok_or(PostError::Invalid)?;
+        let entry = self.0.get(u32_as_usize(tag.0)).ok_or(PostError::Invalid)?;
         Ok((&raw const entry.cqe).cast_mut())
     }
 }

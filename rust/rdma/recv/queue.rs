@@ -4,24 +4,26 @@
 
 use core::cell::UnsafeCell;
 
+use kernel::dma::DataDirection;
 use kernel::error::to_result;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::slots::{Group, Slot};
+use super::slots::{Slot, SlotGroup};
+use crate::mem::CachedBox;
 use crate::raw as bindings;
-use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
-use crate::rdma::stack::Stack;
-use crate::rdma::store::StoredBox;
-use crate::work::Once;
+use crate::rdma::stack::LinkedStack;
+use crate::work::ReadOnce;
 
 /// The number and the size of the Receives of a queue pair.
 #[derive(Clone, Copy)]
-pub(in super::super) struct Shape {
+pub(in super::super) struct RecvConfig {
     /// Number of Receives that are made with the queue.
     pub(in super::super) count: u32,
     /// Largest number of Receives, which the queue of the device has room for.
@@ -47,7 +49,7 @@ pub(in super::super) struct Shape {
 /// - Only the completion worker accesses `worker`.
 #[pin_data]
 pub(in super::super) struct RecvQueue {
-    shape: Shape,
+    shape: RecvConfig,
     done: Done,
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
@@ -60,7 +62,7 @@ pub(in super::super) struct RecvQueue {
     pd: Arc<Pd>,
 }
 
-/// What the completion worker keeps to itself, so that it takes no lock for each message.
+/// The Receives that the completion worker keeps, so that it takes no lock for each message.
 ///
 /// # Invariants
 ///
@@ -76,7 +78,7 @@ struct Worker {
 }
 
 impl Worker {
-    /// Makes the state before the first message.
+    /// Returns the state before the first message.
     const fn new() -> Self {
         Self {
             first: core::ptr::null_mut(),
@@ -106,11 +108,11 @@ struct Idle {
     size: usize,
     /// Buffers of `size` bytes, one for each Receive that has a smaller one, or is being made with
     /// a smaller one.
-    larger: KVVec<StoredBox<Buffer>>,
+    larger: KVVec<CachedBox<Buffer>>,
     /// Whether Receives may be posted.
     open: bool,
     qp: *mut bindings::ib_qp,
-    groups: Stack<Group>,
+    groups: LinkedStack<SlotGroup>,
 }
 
 // SAFETY: By the type invariant the chain's members belong to the receive queue. They are accessed
@@ -133,7 +135,7 @@ impl RecvQueue {
     /// buffers than are asked for at first; `ENOMEM`; `EIO` if the device cannot map the memory.
     pub(in super::super) fn new(
         pd: &Arc<Pd>,
-        shape: Shape,
+        shape: RecvConfig,
         progress: &Arc<Progress>,
         done: Done,
     ) -> Result<Arc<Self>> {
@@ -149,10 +151,10 @@ impl RecvQueue {
             larger: KVVec::new(),
             open: false,
             qp: core::ptr::null_mut(),
-            groups: Stack::new(),
+            groups: LinkedStack::new(),
         };
-        idle.adopt(Group::new(pd, 0..shape.count, shape.size, done)?);
-        let shape = Shape {
+        idle.adopt(SlotGroup::new(pd, 0..shape.count, shape.size, done)?);
+        let shape = RecvConfig {
             batch: shape.batch.clamp(1, shape.count.max(1)),
             ..shape
         };
@@ -176,7 +178,7 @@ impl RecvQueue {
     /// `qp` is the queue pair that owns this queue. It exists until [`Self::close`] has returned.
     pub(in super::super) unsafe fn open(&self, qp: *mut bindings::ib_qp) {
         let mut idle = self.idle.lock();
-        // INVARIANT: The caller promises that the queue pair exists as long as the queue is open.
+        // INVARIANT: The caller promises that the queue pair exists while the queue is open.
         idle.qp = qp;
         idle.open = true;
     }
@@ -204,7 +206,7 @@ impl RecvQueue {
             return Ok(0);
         }
         let n = indices.end - indices.start;
-        let made = Group::new(&self.pd, indices, size, self.done);
+        let made = SlotGroup::new(&self.pd, indices, size, self.done);
         let mut idle = self.idle.lock();
         // If the queue was enlarged meanwhile, there is a larger buffer for each of these Receives.
         let grown = match made {
@@ -227,7 +229,7 @@ impl RecvQueue {
     }
 
     /// Adds the slots of a new group, with larger buffers if theirs are too small by now.
-    fn adopt(&self, idle: &mut Idle, mut group: StoredBox<Group>) {
+    fn adopt(&self, idle: &mut Idle, mut group: CachedBox<SlotGroup>) {
         if !idle.larger.is_empty() {
             for slot in group.slots() {
                 self.exchange(idle, slot);
@@ -236,20 +238,19 @@ impl RecvQueue {
         idle.adopt(group);
     }
 
-    /// Gives up `n` slots that were counted and could not be made, with buffers of `size` bytes. If
-    /// the queue was enlarged meanwhile, it gives up their larger buffers, too.
+    /// Subtracts `n` slots that were counted and could not be created, with buffers of `size`
+    /// bytes. If the queue was enlarged meanwhile, it frees their larger buffers as well.
     fn forgo(&self, idle: &mut Idle, n: u32, size: usize) {
         idle.total -= n;
         if size != idle.size {
-            // CAST: `usize` has at least 32 bits.
-            let left = idle.larger.len().saturating_sub(n as usize);
+            let left = idle.larger.len().saturating_sub(u32_as_usize(n));
             idle.larger.truncate(left);
             self.count_smaller(idle);
         }
     }
 
     /// Gives every Receive a buffer of `size` bytes, unless it has one: new Receives at once, and
-    /// the others when their next message was handled. Returns [`Self::smaller`]. May sleep.
+    /// the rest when their next message was handled. Returns [`Self::smaller`]. May sleep.
     ///
     /// # Errors
     ///
@@ -260,7 +261,7 @@ impl RecvQueue {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
         for _ in 0..count {
-            let buffer = Buffer::new(&self.pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            let buffer = Buffer::new(&self.pd, size, DataDirection::FromDevice, GFP_KERNEL)?;
             made.push(buffer, GFP_KERNEL)?;
         }
         let mut idle = self.idle.lock();
@@ -294,12 +295,11 @@ impl RecvQueue {
         self.idle.lock().open = false;
     }
 
-    /// Notes that a Receive has completed, successfully or not.
+    /// Counts a Receive that has completed, successfully or not.
     ///
     /// # Safety
     ///
     /// The caller is the completion worker.
-    #[inline]
     pub(in super::super) unsafe fn note_completed(&self) {
         // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
         let worker = unsafe { &mut *self.worker.get() };
@@ -321,10 +321,10 @@ impl RecvQueue {
         (posted.min(idle.total), idle.total)
     }
 
-    /// Adds a slot of this queue, which its [`Received`](super::Received) or
-    /// [`Held`](super::Held) gives up, to the idle Receives. Posts these if they are a batch, or
-    /// the last smaller buffer was exchanged, and the queue is open. If the driver refuses them,
-    /// the queue pair counts as broken.
+    /// Adds a slot of this queue, which its [`Received`](super::Received) or [`Held`](super::Held)
+    /// gives up, to the idle Receives. Posts these if they are a batch, or the last smaller buffer
+    /// was exchanged, and the queue is open. If the driver refuses them, the queue pair counts as
+    /// broken.
     #[inline]
     pub(super) fn recycle(&self, slot: &mut Slot) {
         let mut idle = self.idle.lock();
@@ -356,7 +356,6 @@ impl RecvQueue {
     /// # Safety
     ///
     /// The caller is the completion worker.
-    #[inline]
     pub(super) unsafe fn recycle_in_worker(&self, slot: &mut Slot) {
         // SAFETY: By the type invariant only the completion worker, the caller, accesses `worker`.
         let worker = unsafe { &mut *self.worker.get() };
@@ -426,7 +425,6 @@ impl RecvQueue {
 
 impl Idle {
     /// Adds the work request of a slot, which nothing else uses, to the chain.
-    #[inline]
     fn add(&mut self, slot: &mut Slot) {
         // INVARIANT: The slot is borrowed exclusively, so neither the device nor a message has it.
         self.head = slot.chain(self.head);
@@ -434,7 +432,7 @@ impl Idle {
     }
 
     /// Adds all slots of a new group.
-    fn adopt(&mut self, mut group: StoredBox<Group>) {
+    fn adopt(&mut self, mut group: CachedBox<SlotGroup>) {
         for slot in group.slots() {
             self.add(slot);
         }
@@ -466,8 +464,7 @@ impl Idle {
         match (self.open, self.larger.is_empty()) {
             (false, _) => Err(ENOTCONN),
             (true, false) => Err(EBUSY),
-            // CAST: `usize` has at least 32 bits.
-            (true, true) if self.size < size => Ok(self.total as usize),
+            (true, true) if self.size < size => Ok(u32_as_usize(self.total)),
             (true, true) => Ok(0),
         }
     }

@@ -5,15 +5,16 @@
 use core::ops::Range;
 
 use kernel::alloc::allocator::KVmalloc;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache};
 use crate::raw as bindings;
-use crate::rdma::buffer::{Buffer, DmaDirection};
+use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::Linked;
-use crate::rdma::store::{Store, Stored, StoredBox, StoredVec};
 
 /// A Receive: its completion entry, work request and buffer.
 ///
@@ -27,7 +28,7 @@ pub(super) struct Slot {
     cqe: bindings::ib_cqe,
     wr: bindings::ib_recv_wr,
     sge: bindings::ib_sge,
-    pub(super) buffer: StoredBox<Buffer>,
+    pub(super) buffer: CachedBox<Buffer>,
     pub(super) index: u32,
 }
 
@@ -36,27 +37,27 @@ pub(super) struct Slot {
 /// # Invariants
 ///
 /// `slots` is complete and linked: its members do not move any more.
-pub(super) struct Group {
-    slots: StoredVec<Slot, KVmalloc>,
-    next: Option<StoredBox<Group>>,
+pub(super) struct SlotGroup {
+    slots: CachedVec<Slot, KVmalloc>,
+    next: Option<CachedBox<SlotGroup>>,
 }
 
-impl Linked for Group {
-    type Boxed = StoredBox<Self>;
+impl Linked for SlotGroup {
+    type Boxed = CachedBox<Self>;
 
-    fn link(&mut self) -> &mut Option<StoredBox<Self>> {
+    fn link(&mut self) -> &mut Option<CachedBox<Self>> {
         &mut self.next
     }
 }
 
-impl Stored for Group {
-    fn store(&self) -> Option<&Arc<Store>> {
-        self.slots.store()
+impl Cached for SlotGroup {
+    fn cache(&self) -> Option<&Arc<MemCache>> {
+        self.slots.cache()
     }
 }
 
-impl Group {
-    /// Makes the slots with these numbers, and maps a buffer of `size` bytes for each. May sleep.
+impl SlotGroup {
+    /// Creates the slots with these numbers, and maps a buffer of `size` bytes for each. May sleep.
     ///
     /// # Errors
     ///
@@ -67,16 +68,16 @@ impl Group {
         indices: Range<u32>,
         size: usize,
         done: Done,
-    ) -> Result<StoredBox<Self>> {
-        let mut slots: StoredVec<_, KVmalloc> =
-            pd.near().with_capacity(indices.len(), GFP_KERNEL)?;
+    ) -> Result<CachedBox<Self>> {
+        let mut slots: CachedVec<_, KVmalloc> =
+            pd.allocator().with_capacity(indices.len(), GFP_KERNEL)?;
         for index in indices {
-            let buffer = Buffer::new(pd, size, DmaDirection::FromDevice, GFP_KERNEL)?;
+            let buffer = Buffer::new(pd, size, DataDirection::FromDevice, GFP_KERNEL)?;
             slots.push(Slot::new(index, buffer, pd.lkey(), done), GFP_KERNEL)?;
         }
         // INVARIANT: `slots` is complete, so its members do not move any more.
         slots.iter_mut().for_each(Slot::link);
-        let group = pd.near().boxed(GFP_KERNEL)?;
+        let group = pd.allocator().boxed(GFP_KERNEL)?;
         Ok(group.write(Self { slots, next: None }).into())
     }
 
@@ -87,8 +88,8 @@ impl Group {
 }
 
 impl Slot {
-    /// Makes a slot, whose pointers are not set yet.
-    fn new(index: u32, buffer: StoredBox<Buffer>, lkey: u32, done: Done) -> Self {
+    /// Creates a slot, whose pointers are not set yet.
+    fn new(index: u32, buffer: CachedBox<Buffer>, lkey: u32, done: Done) -> Self {
         Self {
             cqe: bindings::ib_cqe { done: Some(done) },
             wr: pin_init::zeroed(),
@@ -111,7 +112,7 @@ impl Slot {
     }
 
     /// Takes another buffer, and returns the one that the slot had. Nothing else uses the slot.
-    pub(super) fn exchange(&mut self, buffer: StoredBox<Buffer>) -> StoredBox<Buffer> {
+    pub(super) fn exchange(&mut self, buffer: CachedBox<Buffer>) -> CachedBox<Buffer> {
         self.sge.addr = buffer.addr();
         // CAST: `Buffer::new` refuses lengths that do not fit.
         self.sge.length = buffer.len() as u32;
@@ -119,7 +120,6 @@ impl Slot {
     }
 
     /// Puts the work request before `next`, and returns it as the head of the chain.
-    #[inline]
     pub(super) fn chain(&mut self, next: *mut bindings::ib_recv_wr) -> *mut bindings::ib_recv_wr {
         self.wr.next = next;
         &raw mut self.wr

@@ -1,14 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Mapping pieces of memory, and work requests that move them.
+//! Mapping or registering pieces of memory, and work requests that move them.
+
+use core::iter::Peekable;
 
 use kernel::alloc::Flags;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
+use kernel::sync::Arc;
 
 use super::requests::{request, Requests, MAX_MESSAGE};
 use crate::mem::Piece;
 use crate::raw as bindings;
-use crate::rdma::qp::Remote;
+use crate::rdma::mr::{DataDirection, Memory, MrPool};
+use crate::rdma::scatter::Remote;
 
 impl Requests {
     /// Maps `pieces`, and adds work requests that move them from or to `remote`.
@@ -28,12 +33,11 @@ impl Requests {
         opcode: bindings::ib_wr_opcode,
         gfp: Flags,
     ) -> Result {
-        // CAST: `usize` has at least 32 bits.
-        let most = sges_per_wr as usize;
+        let most = u32_as_usize(sges_per_wr);
         if most == 0 || !self.regions.is_empty() {
             return self.fail(EINVAL);
         }
-        if self.position != 0 {
+        if !self.last_use.is_clear() {
             return Err(EBUSY);
         }
         let mut open = Open {
@@ -75,7 +79,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Maps a piece for the work request that is being made, and makes it if it is full.
+    /// Maps a piece for the open work request, and closes that if it is full.
     ///
     /// # Errors
     ///
@@ -108,10 +112,10 @@ impl Requests {
     /// `EIO`.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
-        let (device, direction) = (self.pd.device(), self.direction.raw());
+        let (device, direction) = (self.pd.device(), self.direction.into());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
-        // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its
-        // bytes are contiguous, and stay while the list has them. `addr` is the result of mapping.
+        // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its bytes
+        // are contiguous, and stay while the list has them. `addr` is the result of mapping.
         let (addr, failed) = unsafe {
             let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
             let checked = !self.is_virtual;
@@ -125,7 +129,7 @@ impl Requests {
         Ok(bindings::ib_sge { addr, length, lkey })
     }
 
-    /// Makes a work request of the entries that none has, and begins the next one.
+    /// Creates a work request with the entries of `open`, and opens the next one.
     ///
     /// # Errors
     ///
@@ -149,9 +153,73 @@ impl Requests {
         (open.first, open.bytes) = (self.used, 0);
         Ok(())
     }
+
+    /// Registers `pieces` with regions of `pool`, and adds RDMA Reads from `remote` that invalidate
+    /// the regions.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if there are requests without
+    /// regions, or the pool is one of another protection domain; `ENOBUFS` if the pool has too few
+    /// idle regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other than
+    /// `EBUSY` the list is empty.
+    pub(super) fn register(
+        &mut self,
+        pieces: impl Iterator<Item = Piece>,
+        remote: Remote,
+        pool: &Arc<MrPool>,
+        gfp: Flags,
+    ) -> Result {
+        if !self.last_use.is_clear() {
+            return Err(EBUSY);
+        }
+        if self.regions.len() != self.wrs.len() {
+            return self.fail(EINVAL);
+        }
+        let (mut pieces, mut remote) = (pieces.peekable(), remote);
+        while !Memory::is_empty(&mut pieces) {
+            match self.register_one(&mut pieces, remote, pool, gfp) {
+                Ok(bytes) => remote.addr = remote.addr.wrapping_add(bytes.into()),
+                Err(error) => return self.fail(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Registers the first part of `pieces` with one region. Returns the number of bytes.
+    fn register_one(
+        &mut self,
+        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
+        remote: Remote,
+        pool: &Arc<MrPool>,
+        gfp: Flags,
+    ) -> Result<u32> {
+        self.make_room(gfp)?;
+        self.wrs.reserve(1, gfp)?;
+        self.regions.reserve(1, gfp)?;
+        let mut region = pool.get().ok_or(ENOBUFS)?;
+        if !region.is_of(&self.pd) {
+            return Err(EINVAL);
+        }
+        let bytes = region.map(pieces, DataDirection::FromDevice, 0)?;
+        let mut wr = request(bindings::ib_wr_opcode_IB_WR_RDMA_READ_WITH_INV, remote);
+        wr.wr.num_sge = 1;
+        wr.wr.ex.invalidate_rkey = region.lkey();
+        let sge = bindings::ib_sge {
+            addr: region.iova(),
+            length: bytes,
+            lkey: region.lkey(),
+        };
+        *self.sges.get_mut(self.used).ok_or(ENOMEM)? = sge;
+        // INVARIANT: There is room for one more entry of each kind, which was reserved above.
+        self.wrs.push(wr, gfp)?;
+        self.regions.push(region, gfp)?;
+        self.used += 1;
+        Ok(bytes)
+    }
 }
 
-/// A work request that is being made.
+/// A work request to which entries are added.
 struct Open {
     remote: Remote,
     /// The index of its first entry.

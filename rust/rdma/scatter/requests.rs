@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! RDMA Reads and Writes of mapped memory, prepared to be posted as one chain.
+//! The objects of a page list: pages, and the RDMA Reads or Writes of their mapped memory, which
+//! are posted as one chain.
 
 use kernel::alloc::Flags;
+use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use crate::raw as bindings;
-use crate::rdma::buffer::DmaDirection;
+use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
-use crate::rdma::progress::Progress;
-use crate::rdma::qp::Remote;
+use crate::rdma::progress::{Deferrable, LastUse, Progress};
+use crate::rdma::qp::{Chain, PostError};
+use crate::rdma::scatter::Remote;
+use crate::rdma::stack::Linked;
 
 /// Number of scatter/gather entries and of work requests that a new list has room for.
 const SGES: usize = 4;
@@ -19,6 +23,54 @@ const WRS: usize = 2;
 
 /// Largest message of a device (InfiniBand Architecture, 9.7.2; RFC 5040 allows as much).
 pub(super) const MAX_MESSAGE: u32 = 1 << 31;
+
+/// Number of pages that a new list has room for.
+const PAGES: usize = 4;
+
+/// Pages of one kind, and work requests that refer to them.
+///
+/// Fields are dropped in this order: the memory is unmapped before the pages are freed.
+pub(in super::super) struct List<P> {
+    pub(in super::super) requests: Requests,
+    pub(super) pages: KVec<P>,
+    next: Option<KBox<List<P>>>,
+}
+
+impl<P> Linked for List<P> {
+    type Boxed = KBox<Self>;
+
+    fn link(&mut self) -> &mut Option<KBox<Self>> {
+        &mut self.next
+    }
+}
+
+impl<P> List<P> {
+    /// Creates an empty list. May sleep if `gfp` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<KBox<Self>> {
+        let list = Self {
+            requests: Requests::new(pd, direction, gfp)?,
+            pages: KVec::with_capacity(PAGES, gfp)?,
+            next: None,
+        };
+        Ok(KBox::new(list, gfp)?)
+    }
+
+    /// Frees the list now or, if the device may be using it, when its queue pair is drained.
+    pub(super) fn release(mut this: KBox<Self>)
+    where
+        Self: Deferrable<Boxed = KBox<Self>>,
+    {
+        // The list drops its reference, or the two would keep each other alive.
+        if let Some(progress) = this.requests.last_use.take_progress() {
+            // If the queue pair was drained meanwhile, the list comes back, and is freed here.
+            drop(progress.defer::<Self>(this));
+        }
+    }
+}
 
 /// RDMA Reads or Writes of one page list.
 ///
@@ -28,16 +80,15 @@ pub(super) const MAX_MESSAGE: u32 = 1 << 31;
 /// - If `regions` is empty, each of these entries is a mapping for the device of `pd`, in
 ///   `direction`. Otherwise each is the memory of the region with the same index, and `regions` and
 ///   `wrs` have `used` entries.
-/// - If `position` is 0, the requests were not posted. Otherwise the device may use `sges`'s memory
-///   until the work request at `position` has completed, or the queue pair of `progress` has been
-///   drained.
+/// - `last_use` is clear until the requests are posted. The device uses the memory of `sges` until
+///   it has ended.
 pub(in super::super) struct Requests {
     /// Scatter/gather entries. The vector has as many as were ever needed.
     pub(super) sges: KVVec<bindings::ib_sge>,
     pub(super) used: usize,
     pub(super) wrs: KVVec<bindings::ib_rdma_wr>,
     pub(super) regions: KVec<Mr>,
-    pub(super) direction: DmaDirection,
+    pub(super) direction: DataDirection,
     /// The flags of each RDMA Read or Write.
     pub(super) flags: i32,
     /// Whether the addresses of the device are those of the CPU, so that mapping cannot fail and
@@ -45,8 +96,7 @@ pub(in super::super) struct Requests {
     pub(super) is_virtual: bool,
     /// Length in bytes of the longest piece that the device can map.
     pub(super) longest: u32,
-    pub(super) position: u64,
-    pub(super) progress: Option<Arc<Progress>>,
+    pub(super) last_use: LastUse,
     pub(super) pd: Arc<Pd>,
 }
 
@@ -57,12 +107,12 @@ unsafe impl Send for Requests {}
 unsafe impl Sync for Requests {}
 
 impl Requests {
-    /// Makes an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` allows it.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(pd: &Arc<Pd>, direction: DmaDirection, gfp: Flags) -> Result<Self> {
+    pub(super) fn new(pd: &Arc<Pd>, direction: DataDirection, gfp: Flags) -> Result<Self> {
         // SAFETY: By the invariant of `Pd` the device exists.
         let (is_virtual, longest) = unsafe {
             let device = pd.device();
@@ -81,17 +131,9 @@ impl Requests {
             flags: 0,
             is_virtual,
             longest: longest.min(MAX_MESSAGE),
-            position: 0,
-            progress: None,
+            last_use: LastUse::default(),
             pd: pd.clone(),
         })
-    }
-
-    /// Returns whether the device may be using the memory.
-    #[inline]
-    pub(super) fn in_flight(&self) -> bool {
-        let outstanding = |p: &Arc<Progress>| p.retired() < self.position && !p.is_drained();
-        self.position != 0 && self.progress.as_ref().is_some_and(outstanding)
     }
 
     /// Returns the number of work requests, registrations included.
@@ -101,10 +143,69 @@ impl Requests {
         (self.wrs.len() + self.regions.len()) as u32
     }
 
-    /// Returns whether the requests may be posted on a queue pair of `pd`.
-    #[inline]
-    pub(in super::super) fn is_ready(&self, pd: &Arc<Pd>) -> bool {
-        self.position == 0 && Arc::ptr_eq(&self.pd, pd)
+    /// Adds all work requests to `chain`, with the completion entry `cqe`. Each registration is
+    /// before the RDMA Read that needs it. The caller borrows the list exclusively while the chain
+    /// is used.
+    ///
+    /// # Errors
+    ///
+    /// [`PostError::Invalid`] if the list was posted and not cleared, or is not one of `pd`.
+    #[inline(always)]
+    pub(in super::super) fn add_to(
+        &mut self,
+        chain: &mut Chain,
+        pd: &Arc<Pd>,
+        cqe: *mut bindings::ib_cqe,
+        progress: &Arc<Progress>,
+    ) -> Result<(), PostError> {
+        if !self.last_use.is_clear() || !Arc::ptr_eq(&self.pd, pd) {
+            return Err(PostError::Invalid);
+        }
+        let (mut sge, flags) = (self.sges.as_mut_ptr(), self.flags);
+        let mut regions = self.regions.iter_mut();
+        for wr in self.wrs.iter_mut() {
+            if let Some(region) = regions.next() {
+                let region = region.region();
+                region.set_posted(progress);
+                region.wr.wr.__bindgen_anon_1.wr_cqe = cqe;
+                region.wr.wr.send_flags = 0;
+                chain.add(&raw mut region.wr.wr);
+            }
+            wr.wr.sg_list = sge;
+            // By the type invariant the entries of the next work request follow. The last pointer
+            // may be behind the last entry; it is not used.
+            // CAST: not negative.
+            sge = sge.wrapping_add(wr.wr.num_sge as usize);
+            wr.wr.__bindgen_anon_1.wr_cqe = cqe;
+            wr.wr.send_flags = flags;
+            chain.add(&raw mut wr.wr);
+        }
+        Ok(())
+    }
+
+    /// Records the result of posting a chain on the queue pair of `progress`: the position of a
+    /// work request behind which none of these is outstanding.
+    #[inline(always)]
+    pub(in super::super) fn note(
+        &mut self,
+        posted: Result<u64, PostError>,
+        progress: &Arc<Progress>,
+    ) {
+        let position = match posted {
+            Err(PostError::Full | PostError::Invalid) => 0,
+            // A part may have been posted: only draining ends it.
+            Err(PostError::Broken(_)) => u64::MAX,
+            Ok(position) => position,
+        };
+        let mut state = MrState::Mapped;
+        if position != 0 {
+            self.last_use.set(progress, position);
+            // Each region is invalidated by its RDMA Read.
+            state = MrState::Invalidating(position);
+        }
+        for region in self.regions.iter_mut() {
+            region.region().state = state;
+        }
     }
 
     /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
@@ -136,7 +237,7 @@ impl Requests {
         Ok(self.sges.resize(more, pin_init::zeroed(), gfp)?)
     }
 
-    /// Unmaps the memory, and forgets the work requests. Returns false, and does nothing, while the
+    /// Unmaps the memory, and drops the work requests. Returns false, and does nothing, while the
     /// device may be using them.
     #[inline]
     pub(super) fn clear(&mut self) -> bool {
@@ -146,7 +247,7 @@ impl Requests {
 
     /// Implements [`Self::clear`] for a list that is not empty.
     fn clear_all(&mut self) -> bool {
-        if self.in_flight() {
+        if self.last_use.in_flight() {
             return false;
         }
         if self.regions.is_empty() {
@@ -156,7 +257,7 @@ impl Requests {
         self.regions.clear();
         self.wrs.clear();
         self.used = 0;
-        self.position = 0;
+        self.last_use.clear();
         true
     }
 
@@ -167,7 +268,7 @@ impl Requests {
     /// `error`, or `EBUSY` if the list was posted and not cleared.
     #[cold]
     pub(super) fn fail(&mut self, error: Error) -> Result {
-        if self.position != 0 {
+        if !self.last_use.is_clear() {
             return Err(EBUSY);
         }
         self.clear();
@@ -179,7 +280,7 @@ impl Requests {
         if self.is_virtual {
             return;
         }
-        let (device, direction) = (self.pd.device(), self.direction.raw());
+        let (device, direction) = (self.pd.device(), self.direction.into());
         for sge in self.sges.iter().take(self.used) {
             // SAFETY: By the type invariants, the entry is a mapping for this device, in this
             // direction. The caller has checked that the device does not use it.
@@ -187,11 +288,6 @@ impl Requests {
                 bindings::rr_ib_dma_unmap_page(device, sge.addr, sge.length, direction);
             }
         }
-    }
-
-    /// Returns the progress of the queue pair on which the requests were posted last.
-    pub(super) fn take_progress(&mut self) -> Option<Arc<Progress>> {
-        self.progress.take()
     }
 }
 
@@ -204,8 +300,7 @@ impl Drop for Requests {
     }
 }
 
-/// Makes a work request without scatter/gather entries.
-#[inline]
+/// Returns a work request without scatter/gather entries.
 pub(super) fn request(opcode: bindings::ib_wr_opcode, remote: Remote) -> bindings::ib_rdma_wr {
     let mut wr = bindings::ib_rdma_wr {
         remote_addr: remote.addr,

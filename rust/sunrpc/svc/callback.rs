@@ -17,8 +17,8 @@
 //!
 //! `xpt_bc_xprt` has a reference of its own, which `svc_xprt_free()` puts. The client transport
 //! holds no reference to the connection. It may use the `svc_xprt` only while `setup` runs, when
-//! the service has a reference. From then on it uses objects that are counted by themselves, which
-//! it gives up when it is closed.
+//! the service has a reference. After that it uses objects with references of their own, which it
+//! drops when it is closed.
 //!
 //! C headers: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h),
 //! [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
@@ -29,15 +29,15 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full};
 
 use super::class;
-use super::ops::Link;
+use super::ops::ConnectionData;
 use super::transport::Connection;
 use super::xprt::{Connected, SvcXprt};
 use crate::raw;
 
 impl SvcXprt<Connected> {
-    /// Returns the implementation, if it is a `C` and has been created.
+    /// Returns the implementation, if it is a complete `C`.
     pub(crate) fn connection<C: Connection>(&self) -> Option<&C> {
-        let xprt = self.implemented_by::<Link<C>>()?;
+        let xprt = self.implemented_by::<ConnectionData<C>>()?;
         // SAFETY: The transport is complete.
         Some(unsafe { &xprt.data().connection })
     }
@@ -69,12 +69,12 @@ impl SvcXprt<Connected> {
 
     /// Makes `client` the transport with which the service calls back over this connection.
     ///
-    /// After this, [`Self::is_closing`] tells whether SUNRPC may have looked for the client
+    /// After this, [`Self::is_closing`] returns whether SUNRPC may have searched for the client
     /// transport before, in order to close it.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is one already.
+    /// `EBUSY` if there is such a transport already.
     ///
     /// # Safety
     ///

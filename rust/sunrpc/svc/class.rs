@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The server class, as SUNRPC's operations find it.
+//! The class of a server transport.
 
 use core::cell::UnsafeCell;
 
@@ -10,7 +10,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use super::transport::Listener;
 use crate::raw;
 
-/// The registered class of this module. `xpo_create` is not told for which class it is called.
+/// The registered class of this module. `xpo_create` has no parameter for its class.
 ///
 /// # Invariants
 ///
@@ -73,7 +73,7 @@ impl<L: Listener> Class<L> {
         self.raw.get()
     }
 
-    /// Returns the value that was passed to [`register`](super::registration::register).
+    /// Returns the value that was passed to [`register`](super::register).
     pub(super) fn context(&self) -> &L::Context {
         &self.context
     }
@@ -85,8 +85,8 @@ impl<L: Listener> Class<L> {
     /// SUNRPC calls an operation of the class of `L`, and holds a reference to the module.
     pub(super) unsafe fn registered() -> &'static Self {
         // SAFETY: SUNRPC calls operations of a registered class only. By the invariants of
-        // `REGISTERED` the pointer is that of the `Class<L>`, which lives as long as transports can
-        // be created.
+        // `REGISTERED` the pointer is that of the `Class<L>`, which lives while transports can be
+        // created.
         unsafe { &*REGISTERED.load(Acquire).cast::<Self>() }
     }
 }

@@ -14,6 +14,7 @@
 use kernel::bindings as k;
 use kernel::ffi::{c_int, c_uint, c_void};
 use kernel::prelude::*;
+use kernel::types::ForeignOwnable;
 
 use super::class::Class;
 use super::receive::Incoming;
@@ -25,12 +26,12 @@ use crate::raw;
 
 /// The implementation of a listener.
 #[pin_data]
-struct Port<L> {
+struct ListenerData<L> {
     #[pin]
     listener: L,
 }
 
-impl<L: Listener> Implementation for Port<L> {
+impl<L: Listener> Implementation for ListenerData<L> {
     type Kind = Listening;
 
     fn ops() -> &'static raw::svc_xprt_ops {
@@ -44,12 +45,12 @@ impl<L: Listener> Implementation for Port<L> {
 
 /// The implementation of a connection.
 #[pin_data]
-pub(super) struct Link<C> {
+pub(super) struct ConnectionData<C> {
     #[pin]
     pub(super) connection: C,
 }
 
-impl<C: Connection> Implementation for Link<C> {
+impl<C: Connection> Implementation for ConnectionData<C> {
     type Kind = Connected;
 
     fn ops() -> &'static raw::svc_xprt_ops {
@@ -78,8 +79,8 @@ impl<L: Listener> Table<L> {
         xpo_sendto: None,
         xpo_result_payload: None,
         xpo_release_ctxt: Some(no_context),
-        xpo_detach: Some(detach::<Port<L>>),
-        xpo_free: Some(free::<Port<L>>),
+        xpo_detach: Some(detach::<ListenerData<L>>),
+        xpo_free: Some(free::<ListenerData<L>>),
         xpo_kill_temp_xprt: None,
         xpo_handshake: None,
     };
@@ -94,8 +95,8 @@ impl<C: Connection> Table<C> {
         xpo_sendto: Some(sendto::<C>),
         xpo_result_payload: Some(result_payload::<C>),
         xpo_release_ctxt: Some(release_ctxt::<C>),
-        xpo_detach: Some(detach::<Link<C>>),
-        xpo_free: Some(free::<Link<C>>),
+        xpo_detach: Some(detach::<ConnectionData<C>>),
+        xpo_free: Some(free::<ConnectionData<C>>),
         xpo_kill_temp_xprt: Some(kill_temp),
         xpo_handshake: None,
     };
@@ -135,7 +136,7 @@ fn listen<L: Listener>(
     origin: Origin,
     addr: SockAddr,
 ) -> Result<*mut raw::svc_xprt> {
-    let new = New::<Port<L>>::allocate(origin)?;
+    let new = New::<ListenerData<L>>::allocate(origin)?;
     new.base().set(raw::XPT_LISTENER);
     let args = ListenArgs {
         addr,
@@ -144,7 +145,7 @@ fn listen<L: Listener>(
         max_payload: new.base().max_payload(),
         xprt: new.base(),
     };
-    let port = try_pin_init!(Port { listener <- L::new(args) }? Error);
+    let port = try_pin_init!(ListenerData { listener <- L::new(args) }? Error);
     // SAFETY: This is the first call.
     let port = unsafe { new.init(port) }?;
     new.base().set_local(&port.listener.local());
@@ -163,9 +164,9 @@ unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::
     // the call. It has taken a module reference for the new transport.
     let (listener, origin) = unsafe {
         let origin = Origin::new((*xprt).xpt_net, (*xprt).xpt_class, (*xprt).xpt_server);
-        (Xprt::<Port<L>>::from_raw(xprt), origin)
+        (Xprt::<ListenerData<L>>::from_raw(xprt), origin)
     };
-    // Before the look into the queue, so that a request that arrives after it sets the bit again.
+    // Cleared before the queue is read, so that a request that arrives later sets the bit again.
     listener.base().clear(raw::XPT_CONN);
     // SAFETY: The listener is complete.
     let Some(request) = unsafe { listener.data() }.listener.next() else {
@@ -178,12 +179,12 @@ unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::
 
 /// Creates a connection.
 fn connect<C: Connection>(origin: Origin, request: C::Request) -> Result<*mut raw::svc_xprt> {
-    let new = New::<Link<C>>::allocate(origin)?;
+    let new = New::<ConnectionData<C>>::allocate(origin)?;
     let args = AcceptArgs {
         net: new.base().net(),
         xprt: new.base(),
     };
-    let link = try_pin_init!(Link { connection <- C::new(request, args) }? Error);
+    let link = try_pin_init!(ConnectionData { connection <- C::new(request, args) }? Error);
     // SAFETY: This is the first call.
     let link = unsafe { new.init(link) }?;
     new.base().set_local(&link.connection.local());
@@ -217,13 +218,12 @@ unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_in
 /// # Safety
 ///
 /// `xprt` is a complete connection of `C` that is alive during `'a`.
-#[inline]
 unsafe fn connection<'a, C: Connection>(
     xprt: *mut raw::svc_xprt,
 ) -> (&'a SvcXprt<Connected>, &'a C) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements `xprt` is a complete connection of `C` that is alive.
     unsafe {
-        let xprt = Xprt::<Link<C>>::from_raw(xprt);
+        let xprt = Xprt::<ConnectionData<C>>::from_raw(xprt);
         (xprt.base(), &xprt.data().connection)
     }
 }
@@ -273,6 +273,7 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
 ///
 /// Always returns 0: whether a payload can be sent is decided when the whole reply is encoded.
+/// A payload that RPCSEC_GSS wraps is not marked, so it goes with the rest of the reply.
 ///
 /// # Safety
 ///
@@ -285,14 +286,23 @@ unsafe extern "C" fn result_payload<C: Connection>(
 ) -> c_int {
     // SAFETY: SUNRPC passes the request of this thread, whose transport is complete. The context is
     // that of a call of this connection, which only this thread accesses, or null.
-    let (connection, call) = unsafe {
+    let (connection, call, flavor) = unsafe {
         let (_, connection) = connection::<C>((*rqst).rq_xprt);
-        (connection, (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut())
+        let call = (*rqst).rq_xprt_ctxt.cast::<C::Call>().as_mut();
+        (connection, call, (*rqst).rq_cred.cr_flavor)
     };
-    if let Some(call) = call {
+    if let Some(call) = call.filter(|_| !wraps_results(flavor)) {
         connection.mark_payload(call, offset, len);
     }
     0
+}
+
+/// Returns whether a flavor signs or encrypts results as a whole. They have no data item then (RFC
+/// 8267 section 2).
+fn wraps_results(flavor: u32) -> bool {
+    use raw::{rpc_auth_flavors_RPC_AUTH_GSS_KRB5I, rpc_auth_flavors_RPC_AUTH_GSS_KRB5P};
+    let wrapping = rpc_auth_flavors_RPC_AUTH_GSS_KRB5I..=rpc_auth_flavors_RPC_AUTH_GSS_KRB5P;
+    wrapping.contains(&flavor)
 }
 
 /// Implements `xpo_release_ctxt` of a listener, whose contexts are null.
@@ -307,17 +317,17 @@ unsafe extern "C" fn no_context(_xprt: *mut raw::svc_xprt, _context: *mut c_void
 /// # Safety
 ///
 /// SUNRPC calls this with a complete connection of `C`, and with null or a context that a call of
-/// it has given to SUNRPC.
+/// it passed to SUNRPC.
 unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, context: *mut c_void) {
-    // SUNRPC also releases the context of a receive that has found nothing.
+    // SUNRPC also releases the context of a receive that found nothing.
     if context.is_null() {
         return;
     }
-    // SAFETY: SUNRPC passes a complete connection. The context is a box that
-    // `Arriving::call` has given to SUNRPC, which returns it once.
+    // SAFETY: SUNRPC passes a complete connection. The context is the foreign form of a
+    // box that `Arriving::call` passed to SUNRPC, which returns it once.
     let (connection, call) = unsafe {
         let (_, connection) = connection::<C>(xprt);
-        (connection, KBox::from_raw(context.cast::<C::Call>()))
+        (connection, KBox::<C::Call>::from_foreign(context))
     };
     connection.release(call);
 }

@@ -8,7 +8,11 @@
 //! ```
 //!
 //! The lifetime of the three is that of one call of `xpo_recvfrom`, so that the receipt of one call
-//! cannot be returned for another one.
+//! cannot be returned for another call.
+//!
+//! The inline part of a call fills `rq_pages` from the first page on. A payload lies in the second
+//! page and those after it. SUNRPC's decoder reads head, pages and tail in this order, and requires
+//! that their lengths add up to the length of the message.
 
 use core::cell::Cell;
 use core::marker::PhantomData;
@@ -18,15 +22,74 @@ use kernel::bindings as k;
 use kernel::ffi::c_int;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::types::ForeignOwnable;
 
-use super::args::Layout;
-pub(crate) use super::args::Payload;
-use super::slots::ReplySlots;
+use super::reply::ReplySlots;
 use crate::mem::Page;
 use crate::raw;
 
 /// The protocol of all calls. The duplicate reply cache distinguishes transports by it.
 const PROTOCOL: u32 = k::IPPROTO_MAX;
+
+/// A payload that lies outside the inline part of a call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Payload {
+    /// Bytes of the inline part that come before the payload in the message.
+    pub(crate) at: usize,
+    /// Length with its XDR padding.
+    pub(crate) len: usize,
+}
+
+/// The lengths of the parts of a call. The tail follows the head in the first page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Layout {
+    pub(super) head: usize,
+    pub(super) pages: usize,
+    pub(super) tail: usize,
+}
+
+impl Layout {
+    /// Computes the layout of a call with `inline` bytes in the pages from the first one on, and
+    /// with `payload`, in `slots` pages.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE` if the call does not fit, or the inline part is longer than a page and there is a
+    /// payload. `EINVAL` if a length is no multiple of four bytes, or the payload lies behind the
+    /// end of the inline part.
+    pub(super) fn new(inline: usize, payload: Option<Payload>, slots: usize) -> Result<Self> {
+        let Payload { at, len } = payload.unwrap_or(Payload {
+            at: inline.min(PAGE_SIZE),
+            len: inline.saturating_sub(PAGE_SIZE),
+        });
+        if payload.is_some() && inline > PAGE_SIZE {
+            return Err(EMSGSIZE);
+        }
+        let tail = if payload.is_some() {
+            inline.checked_sub(at).ok_or(EINVAL)?
+        } else {
+            0
+        };
+        if [at, len, tail].iter().any(|part| part % 4 != 0) {
+            return Err(EINVAL);
+        }
+        if len.div_ceil(PAGE_SIZE) >= slots {
+            return Err(EMSGSIZE);
+        }
+        Ok(Self {
+            head: at,
+            pages: len,
+            tail,
+        })
+    }
+
+    /// Returns the length of the message.
+    pub(super) fn len(&self) -> usize {
+        self.head
+            .saturating_add(self.pages)
+            .saturating_add(self.tail)
+    }
+}
 
 /// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone.
 type Brand<'a> = PhantomData<Cell<&'a ()>>;
@@ -59,7 +122,6 @@ impl<'a, X> Incoming<'a, X> {
     ///
     /// `rqst` is not null, no other value of this type exists for it, and the caller upholds the
     /// type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Self {
         // SAFETY: By the safety requirements the pointer is valid, and no other code accesses the
         // request. Without a call, nothing of an earlier one is to be released.
@@ -77,13 +139,12 @@ impl<'a, X> Incoming<'a, X> {
     }
 
     /// Returns whether the pages for the reply are the thread's own. If they are not, the thread
-    /// receives nothing, and SUNRPC gives it others before it receives again.
+    /// receives nothing, and SUNRPC replaces the pages before the thread receives again.
     ///
-    /// The replies of this transport leave no other pages ([`Reply::new`]). What those of another
-    /// transport have left is found when the thread comes from there.
+    /// The replies of this transport leave no foreign pages ([`Reply::new`]). Those of another
+    /// transport are found when the thread last served that transport.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
-    #[inline]
     pub(super) fn owns_reply_pages(&self) -> bool {
         // SAFETY: By the type invariants no other code accesses the request.
         let before = unsafe { core::mem::replace(&mut (*self.rqst.as_ptr()).rq_prot, PROTOCOL) };
@@ -98,10 +159,9 @@ impl<'a, X> Incoming<'a, X> {
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown()
     }
 
-    /// Notes that no call is left (`XPT_DATA` is cleared). The caller holds the lock of its queue
+    /// Clears `XPT_DATA`: no call is left. The caller holds the lock of its queue
     /// of calls, under which it has found the queue empty or has removed the last entry. Does not
     /// sleep.
-    #[inline]
     pub(crate) fn mark_empty(&self) {
         // SAFETY: By the type invariants the transport is alive.
         unsafe {
@@ -112,7 +172,6 @@ impl<'a, X> Incoming<'a, X> {
 
     /// Ends the busy state: from now on another thread may receive. To be called as soon as the
     /// call is out of its queue. Does not sleep.
-    #[inline]
     pub(crate) fn received(self) -> Arriving<'a, X> {
         // SAFETY: By the type invariants the transport is busy, and referenced by the request.
         unsafe { raw::svc_xprt_received((*self.rqst.as_ptr()).rq_xprt) };
@@ -182,7 +241,7 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
-    /// Exchanges the page in a slot for another one, which then belongs to the call. A payload lies
+    /// Exchanges the page in a slot for `page`, which then belongs to the call. A payload lies
     /// in the pages from slot 1 on.
     ///
     /// # Errors
@@ -211,7 +270,7 @@ impl<'a, X> Arriving<'a, X> {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there are not so many slots; nothing was exchanged.
+    /// `EINVAL` if there are fewer slots; nothing was exchanged.
     pub(crate) fn exchange_all(&mut self, first: usize, pages: &mut [Page]) -> Result {
         let end = first.checked_add(pages.len()).ok_or(EINVAL)?;
         let slots = self.slots().get(first..end).ok_or(EINVAL)?;
@@ -228,7 +287,7 @@ impl<'a, X> Arriving<'a, X> {
     }
 
     /// Makes the first `len` bytes of the pages, from the first page on, the inline part of the
-    /// call: the pages have been exchanged for others that contain it.
+    /// call: the caller exchanged them for pages that contain it.
     ///
     /// # Errors
     ///
@@ -241,8 +300,8 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
-    /// Takes the first `count` pages for a call that is not complete yet, and receives nothing.
-    /// SUNRPC refills the slots before the thread receives again.
+    /// Takes the first `count` pages for a call that is not complete, and ends the receive without
+    /// a call. SUNRPC refills the slots before the thread receives again.
     ///
     /// # Errors
     ///
@@ -267,7 +326,7 @@ impl<'a, X> Arriving<'a, X> {
         Ok(self.nothing())
     }
 
-    /// Ends without a call.
+    /// Ends the receive without a call.
     pub(crate) fn nothing(self) -> Receipt<'a> {
         Receipt {
             len: 0,
@@ -275,8 +334,8 @@ impl<'a, X> Arriving<'a, X> {
         }
     }
 
-    /// Ends with a call: the inline part, and `payload` in the pages from slot 1 on. SUNRPC returns
-    /// `context` to [`Connection::release`] once.
+    /// Ends the receive with a call: the inline part, and `payload` in the pages from slot 1 on.
+    /// SUNRPC returns `context` to [`Connection::release`] once.
     ///
     /// SUNRPC may defer the call if it has no payload and its inline part fits in a page.
     ///
@@ -293,7 +352,10 @@ impl<'a, X> Arriving<'a, X> {
         self,
         payload: Option<Payload>,
         context: KBox<X>,
-    ) -> Result<Receipt<'a>, (Self, KBox<X>, Error)> {
+    ) -> Result<Receipt<'a>, (Self, KBox<X>, Error)>
+    where
+        X: 'static,
+    {
         let layout = Layout::new(self.inline, payload, self.capacity());
         let checked = layout.and_then(|l| Ok((l, c_int::try_from(l.len()).map_err(|_| EMSGSIZE)?)));
         let (layout, len) = match checked {
@@ -306,7 +368,7 @@ impl<'a, X> Arriving<'a, X> {
         unsafe {
             let rqst = self.rqst.as_ptr();
             raw::svc_xprt_copy_addrs(rqst, (*rqst).rq_xprt);
-            (*rqst).rq_xprt_ctxt = KBox::into_raw(context).cast();
+            (*rqst).rq_xprt_ctxt = context.into_foreign();
             // SUNRPC keeps the flags of the thread's last call, perhaps over another transport.
             k::set_bit(raw::RQ_SECURE as usize, &raw mut (*rqst).rq_flags);
             k::clear_bit(raw::RQ_LOCAL as usize, &raw mut (*rqst).rq_flags);
@@ -350,7 +412,6 @@ pub(crate) struct Receipt<'a> {
 
 impl Receipt<'_> {
     /// Returns the length of the call, or 0.
-    #[inline]
     pub(super) fn len(&self) -> c_int {
         self.len
     }

@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A reply that SUNRPC wants to have sent, and what becomes of its pages.
+//! A reply that SUNRPC sends, and the fate of its pages.
+//!
+//! The service encodes a reply in the pages of `rq_respages`, so each page has to be the thread's
+//! own. A READ by splice puts pages of the page cache there instead, which are freed with the reply
+//! if they lie before `rq_next_page`. Where the service takes data out of a reply again, they may
+//! be left behind it. No reply is encoded in such a page.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -9,8 +14,7 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::XdrBuf;
-use super::slots::ReplySlots;
-use crate::mem::PageRef;
+use crate::mem::{self, PageRef};
 use crate::raw;
 
 /// An encoded reply. Its pages are those in the slots of `rq_respages` up to `rq_next_page`. SUNRPC
@@ -40,9 +44,9 @@ impl<X> Reply<'_, X> {
     ///
     /// `rqst` is not null, its context is null or that of a call of the type `X`, and the caller
     /// upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
-        // SAFETY: By the safety requirements.
+        // SAFETY: By the safety requirements `rqst` is the calling thread's request, whose pages
+        // `svc_alloc_arg()` has allocated.
         let (slots, rqst, call) = unsafe {
             let slots = ReplySlots::behind_reply(rqst);
             (slots, NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt)
@@ -59,15 +63,16 @@ impl<X> Reply<'_, X> {
     }
 
     /// Leaves all pages behind the reply that are not the thread's own to SUNRPC, which frees them
-    /// with those of the reply and refills their slots. To be called when the service has truncated
+    /// with those of the reply and refills their slots. To be called when the service truncated
     /// the reply after it had put pages of the page cache there.
     pub(crate) fn disown_behind(&mut self) {
-        // SAFETY: By the type invariants.
+        // SAFETY: By the type invariants `rqst` is the calling thread's request, which no other
+        // code accesses.
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown();
     }
 
-    /// Returns what [`Arriving::call`](super::receive::Arriving::call) was given for the call.
-    #[inline]
+    /// Returns the context that [`Arriving::call`](super::receive::Arriving::call) attached to the
+    /// call.
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn call(&mut self) -> &mut X {
         // SAFETY: By the type invariants only this thread accesses the context.
@@ -75,18 +80,16 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the message.
-    #[inline]
     #[allow(dead_code, reason = "for the sample svc_null")]
     pub(crate) fn message(&self) -> XdrBuf<'_> {
-        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res) }
     }
 
-    /// Returns the message together with what [`Self::call`] returns.
-    #[inline]
+    /// Returns the message and the context of the call.
     pub(crate) fn parts(&mut self) -> (XdrBuf<'_>, &mut X) {
-        // SAFETY: The reply is encoded and does not change any more. SUNRPC encodes replies in
+        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
         // pages of the direct map, and its pages stay while `self` is borrowed. By the type
         // invariants only this thread accesses the context, which is no part of the message.
         unsafe {
@@ -96,7 +99,6 @@ impl<X> Reply<'_, X> {
     }
 
     /// Returns the number of slots that the reply uses.
-    #[inline]
     pub(crate) fn page_count(&self) -> usize {
         // SAFETY: By the type invariants the pointers are those of one array, in this order.
         let count = unsafe {
@@ -141,7 +143,7 @@ impl<X> Reply<'_, X> {
     /// Keeps the page of a reply of one page for the thread's next reply, which saves freeing and
     /// allocating it. Returns false if the reply has more pages; SUNRPC frees them all.
     ///
-    /// The first page is never one of the page cache, since it has the reply's head.
+    /// The first page is never a page of the page cache, since it holds the reply's head.
     pub(crate) fn keep(self) -> bool {
         let keep = self.page_count() <= 1;
         if keep {
@@ -153,4 +155,70 @@ impl<X> Reply<'_, X> {
         }
         keep
     }
+}
+
+/// The slots of `rq_respages` from `rq_next_page` to `rq_page_end`.
+///
+/// # Invariants
+///
+/// For `'a`: the pointer is that of the calling thread's `svc_rqst`, which only this thread
+/// accesses. Each slot holds a reference to a page, or is empty.
+pub(super) struct ReplySlots<'a>(*mut raw::svc_rqst, PhantomData<&'a mut raw::svc_rqst>);
+
+impl ReplySlots<'_> {
+    /// Returns the slots behind the reply of a thread.
+    ///
+    /// # Safety
+    ///
+    /// `rqst` is the calling thread's `svc_rqst`, whose slots `svc_alloc_arg()` has filled, and no
+    /// other code accesses it while the value exists.
+    pub(super) unsafe fn behind_reply(rqst: *mut raw::svc_rqst) -> Self {
+        // INVARIANT: By the safety requirements.
+        Self(rqst, PhantomData)
+    }
+
+    /// Returns whether the page behind the reply is not the thread's own. A service that takes data
+    /// out of a reply leaves its pages from there on.
+    #[inline]
+    pub(super) fn first_is_shared(&self) -> bool {
+        // SAFETY: By the type invariants only this thread accesses the request, and each slot
+        // before `rq_page_end` holds a reference to a page or is empty.
+        unsafe {
+            let next = (*self.0).rq_next_page;
+            next < (*self.0).rq_page_end && is_shared(*next)
+        }
+    }
+
+    /// Moves `rq_next_page` behind the last page that is not the thread's own, so that SUNRPC frees
+    /// it and all pages before it, and refills their slots before the thread receives again.
+    /// Returns whether there was one.
+    #[cold]
+    pub(super) fn disown(self) -> bool {
+        // SAFETY: By the type invariants all pointers are those of one array, each slot from
+        // `rq_next_page` up to `rq_page_end` can be read, and the new `rq_next_page` is not behind
+        // the end.
+        unsafe {
+            let rqst = self.0;
+            let first = (*rqst).rq_next_page;
+            let mut end = (*rqst).rq_page_end;
+            while first < end && !is_shared(*end.sub(1)) {
+                end = end.sub(1);
+            }
+            let any = first < end;
+            if any {
+                (*rqst).rq_next_page = end;
+            }
+            any
+        }
+    }
+}
+
+/// Returns whether a slot has a page that is not the thread's own.
+///
+/// # Safety
+///
+/// `page` is null, or the slot's reference to a page.
+unsafe fn is_shared(page: *mut k::page) -> bool {
+    // SAFETY: By the safety requirements the page is not freed.
+    NonNull::new(page).is_some_and(|page| unsafe { mem::is_shared(page) })
 }

@@ -9,8 +9,7 @@ use kernel::bindings as k;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
-use super::args::{Layout, Payload};
-use super::receive::Incoming;
+use super::receive::{Incoming, Layout, Payload};
 use super::reply::Reply;
 use super::xprt::finds_room;
 use crate::mem::{Page, PageRef};

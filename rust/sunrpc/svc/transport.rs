@@ -7,14 +7,14 @@ use kernel::prelude::*;
 use super::receive::{Incoming, Receipt};
 use super::reply::Reply;
 use super::xprt::{Connected, Listening, SvcXprt};
-use crate::mem::{NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 
 /// Arguments of [`Listener::new`].
 pub(crate) struct ListenArgs<'a, C> {
     /// The address to listen at. A wildcard address means this family only.
     pub(crate) addr: SockAddr,
-    pub(crate) net: NetRef<'a>,
-    /// The value that was given to [`register`](super::registration::register).
+    pub(crate) net: &'a Net,
+    /// The value that was given to [`register`](super::register).
     pub(crate) context: &'a C,
     /// Maximum number of payload bytes that the service allows in one RPC.
     pub(crate) max_payload: u32,
@@ -24,12 +24,12 @@ pub(crate) struct ListenArgs<'a, C> {
 
 /// Arguments of [`Connection::new`].
 pub(crate) struct AcceptArgs<'a> {
-    pub(crate) net: NetRef<'a>,
+    pub(crate) net: &'a Net,
     /// The new transport, for a [`handle`](SvcXprt::handle).
     pub(crate) xprt: &'a SvcXprt<Connected>,
 }
 
-/// A port at which connections arrive, and what SUNRPC has to know of its class.
+/// A port at which connections arrive, and its class.
 ///
 /// SUNRPC calls all methods in process context, and they may sleep. [`Self::new`] runs on the task
 /// that configures the service, which holds a mutex of the service. [`Self::next`] runs on a thread
@@ -75,18 +75,18 @@ pub(crate) trait Listener: Send + Sync + Sized + 'static {
     /// # Errors
     ///
     /// `EAFNOSUPPORT` if the transport does not support the address's family, which the service
-    /// tolerates for IPv6; any other error reaches the user that has asked for the listener.
+    /// tolerates for IPv6; any other error reaches the user that requested the listener.
     fn new(args: ListenArgs<'_, Self::Context>) -> impl PinInit<Self, Error>;
 
-    /// Notes that there is no listener at an address, because [`Self::new`] or the memory for it
-    /// has failed.
+    /// Reports that there is no listener at an address, because [`Self::new`] or an allocation
+    /// failed.
     fn failed(_addr: &SockAddr, _error: Error) {}
 
     /// Returns the address at which it listens, with the port.
     fn local(&self) -> SockAddr;
 
-    /// Removes and returns the oldest request for a connection. The listener has called
-    /// [`SvcXprt::connection_arrived`] after it has queued the request.
+    /// Removes and returns the oldest request for a connection. The listener called
+    /// [`SvcXprt::connection_arrived`] after it queued the request.
     fn next(&self) -> Option<<Self::Connection as Connection>::Request>;
 
     /// Stops listening. Called once, and before the listener is dropped. Causes all handles of
@@ -134,8 +134,8 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// connection.
     type Request: Send;
 
-    /// What the connection has to know of a call until its reply is sent.
-    type Call: Send;
+    /// The context of a call, which the connection keeps until the reply is sent.
+    type Call: Send + 'static;
 
     /// Creates the connection.
     ///
@@ -144,7 +144,7 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// Any; the connection is not established then.
     fn new(request: Self::Request, args: AcceptArgs<'_>) -> impl PinInit<Self, Error>;
 
-    /// Returns the address at which the peer has reached this host.
+    /// Returns the address at which the peer reached this host.
     fn local(&self) -> SockAddr;
 
     /// Returns the peer's address. The duplicate reply cache compares it, so it must not change
@@ -162,11 +162,11 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
         incoming: Incoming<'a, Self::Call>,
     ) -> Receipt<'a>;
 
-    /// Notes that `len` bytes from `offset` of the reply on are a payload. The offset does not
-    /// count what Kerberos adds.
+    /// Marks `len` bytes of the reply from `offset` on as a payload. The offset does not count
+    /// bytes that Kerberos adds.
     ///
-    /// A payload cannot be refused here, because the service has produced the data. If they cannot
-    /// be sent, [`Self::send`] answers with an error.
+    /// A payload cannot be refused here, because the service has produced the data. If it cannot be
+    /// sent, [`Self::send`] answers with an error.
     fn mark_payload(&self, call: &mut Self::Call, offset: u32, len: u32);
 
     /// Sends a reply.
@@ -176,7 +176,7 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// Any; SUNRPC only traces it.
     fn send(&self, xprt: &SvcXprt<Connected>, reply: Reply<'_, Self::Call>) -> Result;
 
-    /// Releases what was kept for a call. It was answered, dropped or given up.
+    /// Releases the context of a call that was answered, dropped or aborted.
     fn release(&self, call: KBox<Self::Call>);
 
     /// Disconnects. Called once, and before the connection is dropped. Causes all handles of `xprt`

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A transport as SUNRPC sees it: an `svc_xprt`, followed by this module's own part.
+//! A server transport: an `svc_xprt`, followed by this module's own part.
 //!
 //! # Creation
 //!
 //! `svc_xprt_init()` makes a transport that is busy, with one reference. While it is busy SUNRPC
 //! calls no operation for it, so its implementation is created after that and may already hold a
 //! [`Handle`]. If the implementation cannot be created, the reference is put. SUNRPC then frees the
-//! transport and puts a module reference with it, and puts another one because `xpo_create` or
-//! `xpo_accept` has failed. [`New`] therefore takes one more before it puts the transport.
+//! transport and puts its module reference, and puts a second module reference because `xpo_create`
+//! or `xpo_accept` failed. [`New`] therefore takes a module reference before it puts the transport.
 //!
 //! # Teardown
 //!
@@ -27,12 +27,13 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::barrier::smp_mb;
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
-use crate::mem::{Net, NetRef, SockAddr};
+use crate::mem::{Net, SockAddr};
 use crate::raw;
 
 /// Marks a listener.
@@ -41,7 +42,7 @@ pub(crate) enum Listening {}
 /// Marks a connection.
 pub(crate) enum Connected {}
 
-/// What the kinds of transports have in common.
+/// The common interface of listeners and connections.
 pub(crate) trait Implementation: Send + Sync + Sized + 'static {
     /// [`Listening`] or [`Connected`].
     type Kind: 'static;
@@ -49,7 +50,7 @@ pub(crate) trait Implementation: Send + Sync + Sized + 'static {
     /// Returns the operations of the kind.
     fn ops() -> &'static raw::svc_xprt_ops;
 
-    /// Gives up the connection or the port.
+    /// Closes the connection or the port.
     fn detach(&self, xprt: &SvcXprt<Self::Kind>);
 }
 
@@ -76,7 +77,7 @@ pub(crate) struct SvcXprt<K> {
     detached: Atomic<bool>,
     /// SUNRPC puts its own reference before `xpo_free`, and events of transports read the namespace
     /// later.
-    _net: Option<Net>,
+    _net: Option<ARef<Net>>,
     kind: PhantomData<K>,
 }
 
@@ -88,7 +89,7 @@ unsafe impl<K> Send for SvcXprt<K> {}
 // nothing reads.
 unsafe impl<K> Sync for SvcXprt<K> {}
 
-/// Where a new transport belongs.
+/// The namespace, class and service of a new transport.
 ///
 /// # Invariants
 ///
@@ -117,9 +118,9 @@ impl Origin {
     }
 
     /// Takes a reference to the namespace.
-    fn net(&self) -> Net {
+    fn net(&self) -> ARef<Net> {
         // SAFETY: By the type invariants the pointer is valid.
-        Net::get(unsafe { NetRef::new(NonNull::new_unchecked(self.net)) })
+        unsafe { Net::from_raw(self.net) }.into()
     }
 }
 
@@ -143,7 +144,7 @@ impl<K> SvcXprt<K> {
         })
     }
 
-    /// Makes a transport that is all zeroes, without an implementation and without a service.
+    /// Creates a transport that is all zeroes, without an implementation and without a service.
     #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
     pub(super) fn blank() -> impl PinInit<Self> {
         pin_init!(Self {
@@ -158,35 +159,30 @@ impl<K> SvcXprt<K> {
         })
     }
 
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::svc_xprt {
         self.base.get()
     }
 
     /// Sets a bit of `xpt_flags`.
-    #[inline]
     pub(super) fn set(&self, bit: u32) {
         // SAFETY: The transport is alive, and the flags are changed by atomic operations.
         unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
     }
 
     /// Clears a bit of `xpt_flags`.
-    #[inline]
     pub(super) fn clear(&self, bit: u32) {
         // SAFETY: The transport is alive, and the flags are changed by atomic operations.
         unsafe { k::clear_bit(bit as usize, &raw mut (*self.as_raw()).xpt_flags) };
     }
 
-    /// Makes a thread of the service look at the transport, if there is something to do.
-    #[inline]
+    /// Wakes a thread of the service for the transport, if it has work.
     fn enqueue(&self) {
-        // SAFETY: The transport is alive. A transport that SUNRPC has given up is busy for ever, so
-        // its service is used only as long as it exists.
+        // SAFETY: The transport is alive. A transport that SUNRPC has closed stays busy, so its
+        // service is used only while it exists.
         unsafe { raw::svc_xprt_enqueue(self.as_raw()) };
     }
 
     /// Returns whether SUNRPC closes the transport or has closed it. Any context.
-    #[inline]
     pub(crate) fn is_closing(&self) -> bool {
         // SAFETY: The transport is alive.
         unsafe { raw::rr_svc_xprt_is_dead(self.as_raw()) }
@@ -199,7 +195,7 @@ impl<K> SvcXprt<K> {
         unsafe { raw::svc_xprt_deferred_close(self.as_raw()) };
     }
 
-    /// Returns the transport with its implementation, if that is a `T` and has been created.
+    /// Returns the transport with its implementation, if that is a complete `T`.
     pub(super) fn implemented_by<T: Implementation<Kind = K>>(&self) -> Option<&Xprt<T>> {
         // ORDERING: pairs with the store in `New::init`, after which the implementation is
         // initialised.
@@ -212,15 +208,15 @@ impl<K> SvcXprt<K> {
     }
 
     /// Returns the network namespace.
-    pub(crate) fn net(&self) -> NetRef<'_> {
+    pub(crate) fn net(&self) -> &Net {
         // SAFETY: The transport is alive, and has a reference to its namespace (`_net`).
-        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xpt_net)) }
+        unsafe { Net::from_raw((*self.as_raw()).xpt_net) }
     }
 
     /// Returns the number of payload bytes that the service allows in one RPC.
     pub(super) fn max_payload(&self) -> u32 {
         // SAFETY: The transport is alive; only operations that the service calls use this function,
-        // so the service is alive, too. The number does not change while transports exist.
+        // so the service is alive as well. The number does not change while transports exist.
         unsafe { (*(*self.as_raw()).xpt_server).sv_max_payload }
     }
 
@@ -246,7 +242,7 @@ impl<K> SvcXprt<K> {
         unsafe { raw::rr_svc_xprt_set_remote(self.as_raw(), addr.as_ptr(), addr.bytes().len()) };
     }
 
-    /// Waits until all handles have been dropped. Sleeps.
+    /// Waits until all handles are dropped. Sleeps.
     fn wait_unused(&self) {
         if self.handles.fetch_sub(1, Full) != 1 {
             self.unused.wait_for_completion();
@@ -266,7 +262,6 @@ impl SvcXprt<Listening> {
 impl SvcXprt<Connected> {
     /// Announces that [`Connection::receive`](super::transport::Connection::receive) will find a
     /// call. Does not sleep; process or softirq context.
-    #[inline]
     pub(crate) fn data_arrived(&self) {
         self.set(raw::XPT_DATA);
         self.enqueue();
@@ -274,7 +269,6 @@ impl SvcXprt<Connected> {
 
     /// Announces that [`Connection::has_room`](super::transport::Connection::has_room) returns true
     /// again. Does not sleep; process or softirq context.
-    #[inline]
     pub(crate) fn room_regained(&self) {
         // ORDERING: pairs with the barrier in `finds_room`. The caller has stored what `has_room`
         // reads; either a context that finds no room sees that, or this sees the flags that it has
@@ -285,20 +279,20 @@ impl SvcXprt<Connected> {
 }
 
 /// Returns whether a connection has room, where SUNRPC asks after it has set `XPT_DATA` or cleared
-/// `XPT_BUSY`. No barrier of SUNRPC orders that before the look.
-#[inline]
+/// `XPT_BUSY`. No barrier of SUNRPC orders that before the check.
 pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
-    // ORDERING: pairs with the barrier in `room_regained`. Either the second look finds the room,
-    // or that context finds the flags changed, and enqueues the transport.
+    // ORDERING: pairs with the barrier in `room_regained`. Either the second check finds the
+    // room, or that context finds the flags changed, and enqueues the transport.
     has_room() || {
         smp_mb(Full);
         has_room()
     }
 }
 
-/// A pointer to a transport for completions and for events of the connection manager.
+/// A counted pointer to a transport, for completions and for events of the connection manager.
 ///
-/// It holds no reference of SUNRPC, which never closes an idle connection that has more than one.
+/// A handle holds no reference to the `svc_xprt`: SUNRPC never closes an idle connection that has
+/// more than one reference.
 /// Instead `xpo_free` waits until the last handle is dropped. `detach` must therefore cause all
 /// handles to be dropped soon, including those in the implementation itself.
 ///
@@ -325,7 +319,6 @@ unsafe impl<K> Sync for Handle<K> {}
 impl<K> Deref for Handle<K> {
     type Target = SvcXprt<K>;
 
-    #[inline]
     fn deref(&self) -> &SvcXprt<K> {
         // SAFETY: By the type invariants the transport is alive.
         unsafe { self.0.as_ref() }
@@ -362,14 +355,13 @@ impl<T: Implementation> Xprt<T> {
     /// # Safety
     ///
     /// `xprt` is a transport that [`New`] has completed for `T`, and it is alive during `'a`.
-    #[inline]
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::svc_xprt) -> &'a Self {
         const { assert!(offset_of!(Self, base) == 0 && offset_of!(SvcXprt<T::Kind>, base) == 0) };
-        // SAFETY: By the safety requirements and the type invariants.
+        // SAFETY: By the safety requirements the transport is alive, and by the type invariants it
+        // starts at its `svc_xprt`.
         unsafe { &*xprt.cast() }
     }
 
-    #[inline]
     pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
         &self.base
     }
@@ -379,7 +371,6 @@ impl<T: Implementation> Xprt<T> {
     /// # Safety
     ///
     /// The transport is complete.
-    #[inline]
     pub(super) unsafe fn data(&self) -> &T {
         // SAFETY: By the safety requirements and the type invariants the implementation exists; it
         // is only shared until it is dropped.
@@ -393,7 +384,7 @@ impl<T: Implementation> Xprt<T> {
     /// The transport is complete.
     pub(super) unsafe fn detach(&self) {
         if !self.base.detached.xchg(true, Full) {
-            // SAFETY: By the safety requirements.
+            // SAFETY: By the safety requirements the transport is complete.
             unsafe { self.data() }.detach(&self.base);
         }
     }

@@ -4,6 +4,7 @@
 
 use core::ptr::NonNull;
 
+use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
@@ -36,7 +37,6 @@ pub(crate) struct Pieces<'a> {
 impl<'a> Pieces<'a> {
     /// Creates an iterator over `len` bytes of `buf`, starting at `offset`. `buf` must be
     /// well-formed.
-    #[inline]
     pub(super) fn new(buf: &'a raw::xdr_buf, offset: u32, len: u32) -> Self {
         // INVARIANT: `left` is at most `u32::MAX - at`.
         Self {
@@ -48,7 +48,6 @@ impl<'a> Pieces<'a> {
     }
 
     /// Returns the piece of the buffer's head or tail that starts at `skip`.
-    #[inline]
     fn of_kvec(&self, vec: &raw::kvec, skip: u32) -> Option<Piece> {
         piece(vec, skip, self.left)
     }
@@ -58,8 +57,7 @@ impl<'a> Pieces<'a> {
 /// buffer must be well-formed.
 fn piece(vec: &raw::kvec, skip: u32, len: u32) -> Option<Piece> {
     let len = len.min(narrow(vec.iov_len).checked_sub(skip)?);
-    // CAST: `usize` has at least 32 bits.
-    let start = vec.iov_base.cast::<u8>().wrapping_add(skip as usize);
+    let start = vec.iov_base.cast::<u8>().wrapping_add(u32_as_usize(skip));
     if len == 0 || start.is_null() {
         return None;
     }
@@ -68,12 +66,11 @@ fn piece(vec: &raw::kvec, skip: u32, len: u32) -> Option<Piece> {
     // CAST: Below the size of a page.
     let offset = (start.addr() % PAGE_SIZE) as u32;
     // SAFETY: The direct map is linear, so the range is physically contiguous from `offset` in
-    // `page` on. The user of the pieces uses none after the memory may have been freed.
+    // `page` on. The user of the pieces does not use them after SUNRPC may have freed the memory.
     Some(unsafe { Piece::new(NonNull::new(page)?, offset, len) })
 }
 
 /// Returns head, pages and tail of a buffer, which must be well-formed.
-#[inline]
 pub(super) fn sections(buf: &raw::xdr_buf) -> Sections<'_> {
     let ([head], [tail]) = (&buf.head, &buf.tail);
     Sections::new(
@@ -85,21 +82,17 @@ pub(super) fn sections(buf: &raw::xdr_buf) -> Sections<'_> {
 
 /// Returns the part of a buffer's pages that starts at `skip`, of `len` bytes at most. `buf` must
 /// be well-formed.
-#[inline]
 pub(super) fn payload(buf: &raw::xdr_buf, skip: u32, len: u32) -> Payload<'_> {
     let len = len.min(buf.page_len.saturating_sub(skip));
     let (Some(start), 1..) = (buf.page_base.checked_add(skip), len) else {
         return Payload::EMPTY;
     };
     let (offset, index) = (start % PAGE, start >> PAGE_SHIFT);
-    // CAST: `usize` has at least 32 bits.
-    let (index, count) = (
-        index as usize,
-        (offset as usize + len as usize).div_ceil(PAGE_SIZE),
-    );
+    let index = u32_as_usize(index);
+    let count = (u32_as_usize(offset) + u32_as_usize(len)).div_ceil(PAGE_SIZE);
     // SAFETY: The buffer is well-formed: its array has room for `page_base + page_len` bytes, of
     // which these are a part, its entries are pages or null, and it does not change. The user of
-    // the pieces uses none after the memory may have been freed.
+    // the pieces does not use them after SUNRPC may have freed the memory.
     unsafe {
         let slots = core::slice::from_raw_parts(buf.pages.add(index), count);
         Payload::new(slots, offset, len)
@@ -123,7 +116,6 @@ impl Iterator for Pieces<'_> {
 
 impl Pieces<'_> {
     /// Returns the next piece of the pages that are left.
-    #[inline]
     fn next_page(&mut self) -> Option<Piece> {
         let piece = self.pages.next_run();
         if piece.is_none() {

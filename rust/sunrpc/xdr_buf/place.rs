@@ -7,6 +7,8 @@
 
 use core::marker::PhantomData;
 
+use kernel::num::casts::u32_as_usize;
+
 use super::XdrBuf;
 use crate::raw;
 
@@ -38,7 +40,6 @@ impl XdrBufMut<'_> {
     /// # Safety
     ///
     /// The caller upholds the type invariants.
-    #[inline]
     pub(in super::super) unsafe fn from_raw(
         rcv: *mut raw::xdr_buf,
         private: *mut raw::xdr_buf,
@@ -51,7 +52,6 @@ impl XdrBufMut<'_> {
         }
     }
 
-    #[inline]
     fn buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer upholds the invariants of `XdrBuf`.
         unsafe { XdrBuf::from_raw(self.rcv) }
@@ -72,8 +72,7 @@ impl XdrBufMut<'_> {
         let chunk = chunk.min(self.buf().page_len());
         let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
         let head_len = self.buf().head_len();
-        // CAST: `usize` has at least 32 bits.
-        if inline.len() > head_len as usize {
+        if inline.len() > u32_as_usize(head_len) {
             return self.place_long(inline, payload);
         }
         let inline_len = super::narrow(inline.len());
@@ -90,9 +89,8 @@ impl XdrBufMut<'_> {
     /// Places an inline part that is longer than the head. `payload` is the length of the chunk
     /// with its padding.
     fn place_long(&mut self, inline: &[u8], payload: u32) -> Placed {
-        // CAST: `usize` has at least 32 bits.
         let (first, rest) = inline
-            .split_at_checked(self.buf().head_len() as usize)
+            .split_at_checked(u32_as_usize(self.buf().head_len()))
             .unwrap_or((inline, &[]));
         self.fill_head(first);
         let (kept, copied) = self.fill_rest(rest, payload);
@@ -109,15 +107,13 @@ impl XdrBufMut<'_> {
             // SAFETY: By the type invariants no other code accesses the description.
             let buf = unsafe { &mut *buf };
             let [head] = &mut buf.head;
-            // CAST: `usize` has at least 32 bits.
-            let delta = head.iov_len.saturating_sub(len as usize);
+            let delta = head.iov_len.saturating_sub(u32_as_usize(len));
             head.iov_len -= delta;
             buf.buflen = buf.buflen.saturating_sub(super::narrow(delta));
         }
     }
 
     /// Copies `bytes` to the start of the head. `bytes` is not longer than the head.
-    #[inline]
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
         // SAFETY: By the type invariants no other code accesses the head, so it does not overlap
@@ -125,7 +121,7 @@ impl XdrBufMut<'_> {
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 
-    /// Copies `bytes`, as far as they fit, to the position `skip` bytes behind the head. Returns
+    /// Copies `bytes`, as far as they fit, to the offset `skip` bytes behind the head. Returns
     /// the number of bytes copied, and how many of them went into pages.
     fn fill_rest(&mut self, bytes: &[u8], skip: u32) -> (u32, usize) {
         let buf = self.buf();
@@ -144,7 +140,6 @@ impl XdrBufMut<'_> {
             return (0, 0);
         }
         let in_pages = len.min(buf.page_len().saturating_sub(skip));
-        // CAST: `usize` has at least 32 bits.
-        (len, in_pages as usize)
+        (len, u32_as_usize(in_pages))
     }
 }

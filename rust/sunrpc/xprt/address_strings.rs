@@ -3,14 +3,15 @@
 //! `rpc_xprt.address_strings`: a transport's address in the forms that SUNRPC displays.
 //!
 //! SUNRPC reads the strings under RCU and frees none of them, with one exception: a write to
-//! `dstaddr` in sysfs replaces the string at `RPC_DISPLAY_ADDR` and frees the old one with
-//! `kfree()`. That string is therefore allocated with `kmalloc()`. The others are part of the
-//! transport itself, which is freed after a grace period.
+//! `dstaddr` in sysfs replaces the string at `RPC_DISPLAY_ADDR` and frees the old string with
+//! `kfree()`. That string is therefore allocated with `kmalloc()`. The other strings are part of
+//! the transport itself, which is freed after a grace period.
 //!
 //! This module's own readers get copies, made under a lock ([`Xprt::shown`]).
 
 use kernel::bindings as k;
 use kernel::fmt;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Release};
@@ -54,7 +55,7 @@ impl UnlockedText {
 
 /// The address of a transport, for messages and trace events.
 #[derive(Clone, Copy)]
-pub(crate) struct Shown {
+pub(crate) struct DisplayAddr {
     /// The address without the port, as of the latest attempt to connect.
     pub(crate) addr: AddrText,
     /// The port.
@@ -63,7 +64,7 @@ pub(crate) struct Shown {
 
 /// The strings of a transport.
 pub(super) struct AddressStrings {
-    shown: Shown,
+    shown: DisplayAddr,
     port: UnlockedText,
     hex_port: UnlockedText,
     /// Constant after setup.
@@ -77,7 +78,7 @@ impl AddressStrings {
     /// and no other lock is taken under it.
     pub(super) fn new() -> impl PinInit<SpinLock<Self>> {
         let strings = Self {
-            shown: Shown {
+            shown: DisplayAddr {
                 addr: AddrText::EMPTY,
                 port: 0,
             },
@@ -120,11 +121,11 @@ impl<T: Transport> Xprt<T> {
         } else {
             netid4
         };
-        let mut strings = self.state().address_strings.lock();
+        let mut strings = self.state.address_strings.lock();
         strings.hex_addr = AddrText::new(&fmt!("{}", Hex(host(&addr))));
         let hex_addr = strings.hex_addr.as_char_ptr();
         // SAFETY: The copy at `shown` is freed with the transport, and `hex_addr` is a part of the
-        // transport's pinned state; the others are static. All end in a NUL.
+        // transport's pinned state; the other strings are static. All end in a NUL.
         unsafe {
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_ADDR, shown);
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_ADDR, hex_addr);
@@ -154,30 +155,30 @@ impl<T: Transport> Xprt<T> {
             let strings = &raw mut (*self.as_raw()).address_strings;
             let entry = strings
                 .cast::<*const kernel::ffi::c_char>()
-                .add(format as usize);
+                .add(u32_as_usize(format));
             Atomic::from_ptr(entry).store(text, Release);
         }
     }
 
     /// Returns the server's address as it is displayed. Any context but interrupts.
-    pub(crate) fn shown(&self) -> Shown {
-        self.state().address_strings.lock().shown
+    pub(crate) fn shown(&self) -> DisplayAddr {
+        self.state.address_strings.lock().shown
     }
 
     /// Formats the transport's current address. Send lock held, or during setup.
     pub(super) fn update_shown_addr(&self) {
         let text = ntop(&self.addr());
-        self.state().address_strings.lock().shown.addr = text;
+        self.state.address_strings.lock().shown.addr = text;
     }
 
     /// Formats a new port.
     fn update_port(&self, port: u16) {
-        let mut strings = self.state().address_strings.lock();
+        let mut strings = self.state.address_strings.lock();
         strings.shown.port = port;
         let port_text = strings.port.set(fmt!("{}", port)).as_char_ptr();
         let hex_port = strings.hex_port.set(fmt!("{:4x}", port)).as_char_ptr();
         // SAFETY: Both are buffers in the transport's pinned state, which by the type invariants of
-        // `Text` always end in a NUL.
+        // `StackString` always end in a NUL.
         unsafe {
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_PORT, port_text);
             self.publish(raw::rpc_display_format_t_RPC_DISPLAY_HEX_PORT, hex_port);
@@ -201,7 +202,7 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Frees the one string that is not part of the transport. Called by the teardown, when no
+    /// Frees the string that is not part of the transport. Called by the teardown, when no
     /// reader is left.
     pub(super) fn free_strings(&self) {
         // SAFETY: SUNRPC and sysfs have put their references to the transport. A reader under RCU

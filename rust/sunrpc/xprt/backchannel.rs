@@ -32,6 +32,7 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -39,11 +40,9 @@ use kernel::sync::SetOnce;
 use kernel::types::Opaque;
 
 use super::super::xdr_buf::XdrBuf;
-use super::buffer::Memory;
-use super::handle::{State, Xprt};
-use super::ops;
-use super::support::{BackchannelSupport, Supported};
-use super::transport::{Backchannel, SendError};
+use super::handle::{Xprt, XprtState};
+use super::slot::Memory;
+use super::transport::Transport;
 use crate::raw;
 
 /// Maximum length of a call, in bytes.
@@ -76,14 +75,10 @@ pub(crate) struct BackchannelState {
     pool: SetOnce<Pool>,
 }
 
-impl<T: Backchannel> BackchannelSupport<T> for Supported {
-    type State = BackchannelState;
-
-    const OPS: raw::rpc_xprt_ops = ops::backchannel::table::<T>();
-    const SUPPORTED: bool = true;
-
-    fn new_state() -> impl PinInit<BackchannelState, Error> {
-        try_pin_init!(BackchannelState {
+impl BackchannelState {
+    /// Creates the state of a new transport of `T`.
+    pub(super) fn new<T: Transport>() -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
             put_work <- Opaque::ffi_init(|work| {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
                 unsafe { raw::rr_init_put_work(work, Some(put_worker::<T>)) }
@@ -92,16 +87,13 @@ impl<T: Backchannel> BackchannelSupport<T> for Supported {
             pool: SetOnce::new(),
         }? Error)
     }
+}
 
-    #[inline]
-    fn send_reply(xprt: &Xprt<T>, reply: BackchannelReply<'_>) -> Result<(), SendError> {
-        xprt.transport().send_backchannel_reply(xprt, reply)
-    }
-
-    fn cancel(xprt: &Xprt<T>) {
-        // SAFETY: By the type invariants of `BackchannelState` the work is initialised.
-        unsafe { k::cancel_work_sync(xprt.state().backchannel.put_work.get()) };
-    }
+/// Waits for the worker that puts references. Called by the teardown when nothing can queue it any
+/// more. Sleeps.
+pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
+    // SAFETY: By the type invariants of `BackchannelState` the work is initialised.
+    unsafe { k::cancel_work_sync(xprt.state.backchannel.put_work.get()) };
 }
 
 /// Preallocated request of a backchannel call, in use from the arrival of the call until SUNRPC
@@ -109,15 +101,15 @@ impl<T: Backchannel> BackchannelSupport<T> for Supported {
 ///
 /// # Invariants
 ///
-/// - `rqst` is the first field: a pointer to it is a pointer to the `Request`.
+/// - `rqst` is the first field: a pointer to it is a pointer to the `BcRequest`.
 /// - While `busy` is set, `rqst` and the memory belong to the code that has set it, or to SUNRPC
 ///   after the request was passed on; no other code accesses them.
 /// - Both pieces of memory have [`MAX_CALL`] bytes.
 #[repr(C)]
-struct Request {
+struct BcRequest {
     rqst: Opaque<raw::rpc_rqst>,
     busy: Atomic<bool>,
-    /// The connection over which the call arrived, as [`Xprt::deliver`] was told.
+    /// Number of the connection over which the call arrived.
     connection: Atomic<u32>,
     call: Memory,
     reply: Memory,
@@ -125,11 +117,11 @@ struct Request {
 }
 
 // SAFETY: SUNRPC uses an `rpc_rqst` from any thread, and any thread may free the memory.
-unsafe impl Send for Request {}
+unsafe impl Send for BcRequest {}
 // SAFETY: By the type invariants only the code that has set `busy` accesses `rqst` and the memory.
-unsafe impl Sync for Request {}
+unsafe impl Sync for BcRequest {}
 
-impl Request {
+impl BcRequest {
     /// Allocates a request. May sleep.
     fn new() -> Result<Pin<KBox<Self>>> {
         KBox::pin(
@@ -146,13 +138,13 @@ impl Request {
         .map_err(Into::into)
     }
 
-    /// Returns the `Request` that `rqst` is the first field of.
+    /// Returns the `BcRequest` that `rqst` is the first field of.
     ///
     /// # Safety
     ///
-    /// `rqst` is embedded in a `Request`, which outlives `'a`.
+    /// `rqst` is embedded in a `BcRequest`, which outlives `'a`.
     unsafe fn from_rqst<'a>(rqst: NonNull<raw::rpc_rqst>) -> &'a Self {
-        // SAFETY: By the safety requirements there is a `Request`, and by the type invariants it
+        // SAFETY: By the safety requirements there is a `BcRequest`, and by the type invariants it
         // starts at its `rqst`.
         unsafe { rqst.cast::<Self>().as_ref() }
     }
@@ -198,7 +190,7 @@ impl Request {
 ///
 /// The caller has exclusive access to `buf`.
 unsafe fn init_buf(buf: *mut raw::xdr_buf, start: NonNull<u8>, len: usize) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: The caller has exclusive access to `buf`.
     unsafe {
         (*buf).head[0].iov_base = start.as_ptr().cast();
         (*buf).head[0].iov_len = len;
@@ -208,21 +200,20 @@ unsafe fn init_buf(buf: *mut raw::xdr_buf, start: NonNull<u8>, len: usize) {
 }
 
 /// The preallocated requests of a transport.
-struct Pool(KVec<Pin<KBox<Request>>>);
+struct Pool(KVec<Pin<KBox<BcRequest>>>);
 
 impl Pool {
     /// Allocates `count` requests. May sleep.
     fn new(count: u32) -> Result<Self> {
-        // CAST: `usize` has at least 32 bits.
-        let mut requests = KVec::with_capacity(count as usize, GFP_KERNEL)?;
+        let mut requests = KVec::with_capacity(u32_as_usize(count), GFP_KERNEL)?;
         for _ in 0..count {
-            requests.push(Request::new()?, GFP_KERNEL)?;
+            requests.push(BcRequest::new()?, GFP_KERNEL)?;
         }
         Ok(Self(requests))
     }
 
     /// Takes a free request.
-    fn take(&self) -> Option<&Request> {
+    fn take(&self) -> Option<&BcRequest> {
         self.0
             .iter()
             .map(|request| &**request)
@@ -238,14 +229,14 @@ impl Pool {
 ///
 /// # Safety
 ///
-/// [`Xprt::deliver`] passed `rqst` to SUNRPC, which does not use it any more.
+/// [`Xprt::deliver`] passed `rqst` to SUNRPC, which has finished with it.
 pub(super) unsafe fn free(rqst: NonNull<raw::rpc_rqst>) {
-    // SAFETY: By the safety requirements the request is embedded in a `Request`, which is not
+    // SAFETY: By the safety requirements the request is embedded in a `BcRequest`, which is not
     // accessed after `busy` is cleared. The transport and its pool live until the last reference is
     // put, and SUNRPC took one when the request was enqueued.
     unsafe {
         let xprt = (*rqst.as_ptr()).rq_xprt;
-        Request::from_rqst(rqst).busy.store(false, Release);
+        BcRequest::from_rqst(rqst).busy.store(false, Release);
         raw::xprt_put(xprt);
     }
 }
@@ -281,11 +272,12 @@ impl BackchannelReply<'_> {
         u32::from_be(unsafe { (*self.rqst.as_ptr()).rq_xid })
     }
 
-    /// Returns the connection over which the call arrived, as [`Xprt::deliver`] was told.
+    /// Returns the number of the connection over which the call arrived, as the caller of
+    /// [`Xprt::deliver`] gave it.
     pub(crate) fn connection(&self) -> u32 {
         // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded
-        // in a `Request`.
-        unsafe { Request::from_rqst(self.rqst) }
+        // in a `BcRequest`.
+        unsafe { BcRequest::from_rqst(self.rqst) }
             .connection
             .load(Relaxed)
     }
@@ -304,7 +296,7 @@ impl BackchannelReply<'_> {
     }
 }
 
-impl<T: Backchannel> Xprt<T> {
+impl<T: Transport> Xprt<T> {
     /// Implements `bc_setup`: allocates the pool, if that has not been done, and prepares the
     /// transport. Process context, may sleep.
     ///
@@ -312,12 +304,12 @@ impl<T: Backchannel> Xprt<T> {
     ///
     /// `ENOMEM`, and those of the transport.
     pub(super) fn set_up_backchannel(&self, count: u32) -> Result {
-        let pool = &self.state().backchannel.pool;
+        let pool = &self.state.backchannel.pool;
         if pool.as_ref().is_none() {
             // If another thread has populated it meanwhile, this pool is dropped.
             pool.populate(Pool::new(T::BACKCHANNEL_REQUESTS)?);
         }
-        self.transport().backchannel_setup(self, count)
+        self.data().backchannel_setup(self, count)
     }
 
     /// Passes a call from the peer to the callback service. [`BackchannelReply::connection`]
@@ -336,7 +328,7 @@ impl<T: Backchannel> Xprt<T> {
         message: &[u8],
         connection: u32,
     ) -> Result<(), Undelivered> {
-        let pool = self.state().backchannel.pool.as_ref();
+        let pool = self.state.backchannel.pool.as_ref();
         let pool = pool.ok_or(Undelivered::NotServed)?;
         if message.len() > MAX_CALL {
             return Err(Undelivered::TooLong);
@@ -378,11 +370,11 @@ impl<T: Backchannel> Xprt<T> {
 }
 
 /// A reference to a transport, which [`put_worker`] puts.
-struct Reference<'a, T: Backchannel>(&'a Xprt<T>);
+struct Reference<'a, T: Transport>(&'a Xprt<T>);
 
-impl<T: Backchannel> Drop for Reference<'_, T> {
+impl<T: Transport> Drop for Reference<'_, T> {
     fn drop(&mut self) {
-        let state = self.0.state();
+        let state = &self.0.state;
         state.backchannel.pending_puts.add(1, Relaxed);
         // SAFETY: By the type invariants of `BackchannelState` the work is initialised. Teardown
         // waits for the caller of `deliver`, then for this work, and only then frees the transport.
@@ -401,11 +393,11 @@ impl<T: Backchannel> Drop for Reference<'_, T> {
 /// # Safety
 ///
 /// `work` is the `BackchannelState::put_work` of a live transport of `T`.
-unsafe extern "C" fn put_worker<T: Backchannel>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, backchannel) + offset_of!(BackchannelState, put_work);
+unsafe extern "C" fn put_worker<T: Transport>(work: *mut k::work_struct) {
+    let offset = offset_of!(XprtState<T>, backchannel) + offset_of!(BackchannelState, put_work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
     let xprt = unsafe { Xprt::<T>::from_work(work, offset) };
-    let count = xprt.state().backchannel.pending_puts.xchg(0, Full);
+    let count = xprt.state.backchannel.pending_puts.xchg(0, Full);
     for _ in 0..count {
         // SAFETY: Each count stands for one reference taken by `get_if_served`. Teardown cancels
         // this work synchronously, so the transport outlives this function.
@@ -438,7 +430,7 @@ mod tests {
     }
 
     /// Fills `request` with `message`, and checks what SUNRPC will read.
-    fn check(request: &Request, message: &[u8]) -> Result {
+    fn check(request: &BcRequest, message: &[u8]) -> Result {
         // SAFETY: The caller took the request from a pool of its own. The transport's address is
         // only stored.
         let rqst = unsafe {

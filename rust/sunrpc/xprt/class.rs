@@ -15,13 +15,12 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::ThisModule;
 
-use super::support::ReconnectSupport;
-use super::transport::{Rpc, Transport};
+use super::transport::Transport;
 use crate::raw;
 use crate::work::Queue;
 
-/// Registered classes of this module. SUNRPC does not tell the `setup` hook for which class it is
-/// called, so the hook looks the class up here.
+/// Registered classes of this module. The `setup` hook has no parameter for its class, so it looks
+/// the class up here.
 static REGISTERED: [Atomic<*mut Class>; 4] = [const { Atomic::new(core::ptr::null_mut()) }; 4];
 
 /// `struct xprt_class` with its netids: the C structure ends in an array of them.
@@ -95,8 +94,8 @@ impl Class {
     pub(super) fn find(ident: i32) -> Option<&'static Self> {
         REGISTERED.iter().find_map(|entry| {
             let class = NonNull::new(entry.load(Acquire))?;
-            // SAFETY: By the type invariants a registered class is alive as long as a transport of
-            // it exists or can be created, which the caller is about to do. The ident is constant.
+            // SAFETY: By the type invariants a registered class is alive while a transport of it
+            // exists or can be created, which the caller is about to do. The ident is constant.
             let (class, found) = unsafe {
                 let class = class.as_ref();
                 (class, (*class.as_raw()).ident)
@@ -124,9 +123,10 @@ impl Class {
 
 /// Registers `T` with SUNRPC. May sleep.
 ///
-/// A module does this last in its initialisation, because transports may be created before this
-/// returns. The value must not be dropped before the module is unloaded; every transport holds a
-/// reference to the module.
+/// Transports may be created before this returns. The value must not be dropped before the module
+/// is unloaded; every transport holds a reference to the module. A module whose initialisation
+/// fails is freed whatever refers to it: after this function has succeeded, initialisation must not
+/// fail unless [`ClassRegistration::retract`] permits it.
 ///
 /// # Errors
 ///
@@ -135,7 +135,7 @@ impl Class {
 ///
 /// # Safety
 ///
-/// `T` gives the guarantees of [`Rpc`] about memory.
+/// `T` gives the guarantees of [`Transport`], section "Memory".
 ///
 /// # Examples
 ///
@@ -145,7 +145,7 @@ impl Class {
 /// let class = unsafe { class::register::<Null>(module, refuse) }?;
 /// Ok(Self { _class: class })
 /// ```
-pub(crate) unsafe fn register<T: Rpc>(
+pub(crate) unsafe fn register<T: Transport>(
     module: &'static ThisModule,
     context: T::Context,
 ) -> Result<ClassRegistration<T>> {
@@ -159,7 +159,9 @@ pub(crate) unsafe fn register<T: Rpc>(
             raw: UnsafeCell::new(raw_class::<T>(module)),
             module: module.as_ptr(),
             context: NonNull::from(&*context).cast(),
-            connect: connect_queue::<T>()?,
+            connect: T::HAS_CONNECT
+                .then(|| Queue::reliable(c"rpcrdma", c"connect"))
+                .transpose()?,
             destroy: Queue::new(c"rpcrdma", c"destroy")?,
         },
         GFP_KERNEL,
@@ -186,26 +188,14 @@ pub(crate) unsafe fn register<T: Rpc>(
     }
 }
 
-/// Creates the queue for connecting, if transports of `T` connect.
-fn connect_queue<T: Transport>() -> Result<Option<Queue>> {
-    if !<T::Reconnect as ReconnectSupport<T>>::CONNECTS {
-        return Ok(None);
-    }
-    Queue::reliable(c"rpcrdma", c"connect").map(Some)
-}
-
-/// Returns the netids by which mounts find the class.
-const fn netids<T: Transport>() -> [&'static CStr; 2] {
-    if <T::Reconnect as ReconnectSupport<T>>::CONNECTS {
+/// Returns the C structure for `T`.
+fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
+    // Mounts find the class by these.
+    let [netid4, netid6] = if T::HAS_CONNECT {
         T::NETIDS
     } else {
         [c"", c""]
-    }
-}
-
-/// Returns the C structure for `T`.
-fn raw_class<T: Rpc>(module: &'static ThisModule) -> RawClass {
-    let [netid4, netid6] = netids::<T>();
+    };
     let mut name = [0; 32];
     for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
         *to = *from;
@@ -237,17 +227,36 @@ pub(crate) struct ClassRegistration<T: Transport> {
     _context: KBox<T::Context>,
 }
 
+impl<T: Transport> ClassRegistration<T> {
+    /// Unregisters the class while the module is being initialised, so that the initialisation may
+    /// fail. Returns the registration if a transport exists or is being created: the module must
+    /// then stay loaded, and keep the registration until it is unloaded. May sleep.
+    pub(crate) fn retract(self) -> Option<Self> {
+        self.unregister();
+        // SUNRPC took a reference to the module before it called `setup`, under the lock that
+        // protects its list of classes. A module that is being initialised has one reference.
+        // SAFETY: The pointer is that of this module.
+        let references = unsafe { k::module_refcount(self.class.module()) };
+        (references > 1).then_some(self)
+    }
+
+    /// Makes SUNRPC forget the class, after which no transport of it is created. Does nothing for a
+    /// class that is not registered.
+    fn unregister(&self) {
+        // SAFETY: The class is valid.
+        unsafe { raw::xprt_unregister_transport(self.class.as_raw()) };
+    }
+}
+
 impl<T: Transport> Drop for ClassRegistration<T> {
     fn drop(&mut self) {
-        // SAFETY: The class is valid. Unregistering a class that could not be registered does
-        // nothing. No transport of it exists: each holds a reference to the module, which is being
-        // unloaded. This function may sleep.
-        unsafe {
-            raw::xprt_unregister_transport(self.class.as_raw());
-            // The thread that put the last reference to a transport may still be returning through
-            // `backchannel::free`.
-            raw::rr_synchronize_rcu_tasks();
-        }
+        self.unregister();
+        // The thread that put the last reference to a transport may still be returning through
+        // `backchannel::free`.
+        // SAFETY: No transport of the class exists: each holds a reference to the module, which is
+        // being unloaded, or whose initialisation failed before it had a transport. This function
+        // may sleep.
+        unsafe { raw::rr_synchronize_rcu_tasks() };
         Class::leave(core::ptr::from_ref(&*self.class).cast_mut());
         // Dropping `class` destroys the queues, which waits until the last destroy worker has
         // returned.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The connect protocol: from SUNRPC's request for a connection to a call of [`Reconnect::connect`]
+//! The connect protocol: from SUNRPC's request for a connection to a call of [`Transport::connect`]
 //! in a worker.
 //!
 //! ```text
@@ -8,7 +8,7 @@
 //!   task sleeps on xprt->pending
 //!   sets XPRT_CONNECTING
 //!   begin(): send lock passes from task to worker ──► (back-off)
-//!                                                     Reconnect::connect
+//!                                                     Transport::connect
 //!                                                     set connected, or Transport::close
 //!                                                     clear XPRT_CONNECTING
 //!                                                     release the send lock
@@ -17,52 +17,53 @@
 //!
 //! # Back-off
 //!
-//! The first attempt after a reply is made at once. [`Reconnect::next_attempt`] chooses the times
+//! The first attempt after a reply is made at once. [`Transport::next_attempt`] chooses the times
 //! of the following attempts, which are at most `max_reconnect_timeout` apart. That limit is
 //! counted from start to start, so that the time which an attempt spent waiting for a dead peer is
 //! included.
 //!
 //! After a failed attempt SUNRPC delays each RPC for three seconds before the RPC requests a
 //! connection again, even if the peer returns earlier. The transport can therefore choose to retry
-//! before the RPCs are woken ([`Reconnect::retry_unreported`]).
+//! before the RPCs are woken ([`Transport::retry_unreported`]).
 //!
 //! The worker holds the send lock all the time, as SUNRPC requires. While it waits it checks every
 //! second whether the transport has been abandoned, because umount waits for the lock
 //! uninterruptibly.
 
+use core::marker::PhantomData;
 use core::mem::offset_of;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::time::msecs_to_jiffies;
 use kernel::types::Opaque;
 
-use super::super::random::random;
-use super::super::time::{is_before, jiffies, millis, now, until, HZ};
-use super::handle::{State, Xprt};
-use super::ops;
-use super::support::{ReconnectSupport, Supported};
-use super::transport::{ConnectError, Outage, Reconnect, Transport};
+use super::super::random;
+use super::super::time::{is_before, millis, now, secs, until};
+use super::handle::{Xprt, XprtState};
+use super::transport::{ConnectError, Outage, Transport};
+use crate::mem::MemallocScope;
 use crate::raw;
 
 /// Maximum time to wait for rpcbind, in seconds.
-const BIND_TIMEOUT: usize = 60;
+const BIND_TIMEOUT: u32 = 60;
 
-/// State of a transport that makes its own connections.
+/// State of the connect protocol.
 ///
 /// # Invariants
 ///
-/// - `connect_work` and `liveness_work` are initialised.
+/// - `connect_work` and `liveness_work` are initialised, with a function if the transport connects.
 /// - The times are in jiffies, and are written under the send lock.
 #[pin_data]
 pub(crate) struct ConnectState {
     /// Runs [`worker`].
     #[pin]
     connect_work: Opaque<k::delayed_work>,
-    /// Runs `liveness::worker`.
+    /// Runs `liveness_worker`.
     #[pin]
-    pub(super) liveness_work: Opaque<k::delayed_work>,
+    liveness_work: Opaque<k::delayed_work>,
     /// Time at which RPCs requested the first attempt since the last reply.
     outage_start: Atomic<usize>,
     /// Time at which RPCs requested the latest attempt.
@@ -75,15 +76,15 @@ pub(crate) struct ConnectState {
 
 impl ConnectState {
     /// Creates the state of a new transport of `T`.
-    fn new<T: Reconnect>() -> impl PinInit<Self, Error> {
+    pub(super) fn new<T: Transport>() -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             connect_work <- Opaque::ffi_init(|work| {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
-                unsafe { raw::rr_init_connect_work(work, Some(worker::<T>)) }
+                unsafe { raw::rr_init_connect_work(work, Worker::<T>::CONNECT) }
             }),
             liveness_work <- Opaque::ffi_init(|work| {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
-                unsafe { raw::rr_init_liveness_work(work, Some(super::liveness::worker::<T>)) }
+                unsafe { raw::rr_init_liveness_work(work, Worker::<T>::LIVENESS) }
             }),
             outage_start: Atomic::new(0),
             requested: Atomic::new(0),
@@ -93,28 +94,46 @@ impl ConnectState {
     }
 }
 
-impl<T: Reconnect> ReconnectSupport<T> for Supported {
-    type State = ConnectState;
+/// The functions of the workers.
+struct Worker<T>(PhantomData<T>);
 
-    const CONNECTS: bool = true;
-    const OPS: raw::rpc_xprt_ops = ops::reconnect::table::<T>();
+impl<T: Transport> Worker<T> {
+    const CONNECT: k::work_func_t = if T::HAS_CONNECT {
+        Some(worker::<T>)
+    } else {
+        None
+    };
+    const LIVENESS: k::work_func_t = if T::HAS_CONNECT {
+        Some(liveness_worker::<T>)
+    } else {
+        None
+    };
+}
 
-    fn new_state() -> impl PinInit<ConnectState, Error> {
-        ConnectState::new::<T>()
+/// Initialises those members of a new transport that control connecting. If it does not connect,
+/// all time-outs stay 0, so that SUNRPC does not close it when it is idle.
+pub(super) fn init_raw<T: Transport>(xprt: &mut raw::rpc_xprt) {
+    if !T::HAS_CONNECT {
+        // The connection exists before the transport does.
+        xprt.state |= 1 << raw::XPRT_BOUND | 1 << raw::XPRT_CONNECTED;
+        return;
     }
+    xprt.connect_timeout = super::handle::default_timeout().to_initval;
+    xprt.max_reconnect_timeout = secs(T::RECONNECT_MAX);
+    xprt.bind_timeout = secs(BIND_TIMEOUT);
+    xprt.idle_timeout = secs(T::IDLE_TIMEOUT);
+}
 
-    fn init_raw(xprt: &mut raw::rpc_xprt) {
-        // CAST: `usize` has at least 32 bits.
-        xprt.connect_timeout = super::handle::default_timeout().to_initval;
-        xprt.max_reconnect_timeout = T::RECONNECT_MAX as usize * HZ;
-        xprt.bind_timeout = BIND_TIMEOUT * HZ;
-        xprt.idle_timeout = T::IDLE_TIMEOUT as usize * HZ;
+/// Waits for the workers and prevents them from running again. The connect work is first, because
+/// it may queue the liveness work. Called by the teardown, which holds the send lock. Sleeps.
+pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
+    if !T::HAS_CONNECT {
+        return;
     }
-
-    /// Cancels the connect work first: it may queue the liveness work.
-    fn cancel(xprt: &Xprt<T>) {
-        xprt.cancel_connect();
-        xprt.cancel_liveness();
+    let state = xprt.connect_state();
+    for work in [&state.connect_work, &state.liveness_work] {
+        // SAFETY: By the type invariants of `ConnectState` the work is initialised.
+        unsafe { k::cancel_delayed_work_sync(work.get()) };
     }
 }
 
@@ -124,9 +143,10 @@ impl<T: Reconnect> ReconnectSupport<T> for Supported {
 /// # Safety
 ///
 /// `task` is alive and holds the send lock of `xprt`.
-pub(super) unsafe fn begin<T: Reconnect>(xprt: &Xprt<T>, task: NonNull<raw::rpc_task>) {
+pub(super) unsafe fn begin<T: Transport>(xprt: &Xprt<T>, task: NonNull<raw::rpc_task>) {
     let raw_xprt = xprt.as_raw();
-    // SAFETY: By the safety requirements. No task has the transport's address as its cookie.
+    // SAFETY: The task is alive and holds the send lock. No task has the transport's address as its
+    // cookie.
     if !unsafe { raw::xprt_lock_connect(raw_xprt, task.as_ptr(), raw_xprt.cast()) } {
         kernel::pr_warn_once!("connect without the send lock\n");
         // SAFETY: The transport is alive, and no other thread connects while this bit is set.
@@ -140,45 +160,45 @@ pub(super) unsafe fn begin<T: Reconnect>(xprt: &Xprt<T>, task: NonNull<raw::rpc_
         state.outage_start.store(requested, Relaxed);
         state.next_attempt.store(requested, Relaxed);
     } else {
-        let time = xprt.transport().next_attempt(&xprt.outage(), random());
+        let time = xprt.data().next_attempt(&xprt.outage(), random());
         xprt.set_next_attempt(time);
     }
     let delay = until(state.next_attempt.load(Relaxed));
-    xprt.transport().connect_scheduled(xprt, delay);
+    xprt.data().connect_scheduled(xprt, delay);
     plan(xprt);
 }
 
-/// Tells the transport when the next attempt begins, and queues the worker.
-fn plan<T: Reconnect>(xprt: &Xprt<T>) {
+/// Announces the next attempt to the transport, and queues the worker.
+fn plan<T: Transport>(xprt: &Xprt<T>) {
     let delay = until(xprt.connect_state().next_attempt.load(Relaxed));
-    xprt.transport().attempt_planned(xprt, millis(0, delay));
+    xprt.data().attempt_planned(xprt, millis(0, delay));
     schedule(xprt);
 }
 
 /// Queues the worker for the time of the next attempt, or for one second from now if that is
 /// earlier.
-fn schedule<T: Reconnect>(xprt: &Xprt<T>) {
+fn schedule<T: Transport>(xprt: &Xprt<T>) {
     let state = xprt.connect_state();
-    let delay = until(state.next_attempt.load(Relaxed)).min(HZ);
+    let delay = until(state.next_attempt.load(Relaxed)).min(secs(1));
     // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown cancels it
     // before it frees the transport; the queue outlives all transports of the class.
     unsafe {
         k::queue_delayed_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-            xprt.state().class.connect_queue(),
+            xprt.state.class.connect_queue(),
             state.connect_work.get(),
             delay,
         )
     };
 }
 
-/// Makes one attempt to connect. Process context, may sleep. The worker owns the send lock.
+/// Makes an attempt to connect. Process context, may sleep. The worker owns the send lock.
 ///
 /// # Safety
 ///
 /// `work` is the `work` of `ConnectState::connect_work` of a live transport of `T`.
-unsafe extern "C" fn worker<T: Reconnect>(work: *mut k::work_struct) {
-    let offset = offset_of!(State<T>, reconnect)
+unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
+    let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, connect_work)
         + offset_of!(k::delayed_work, work);
     // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
@@ -191,31 +211,31 @@ unsafe extern "C" fn worker<T: Reconnect>(work: *mut k::work_struct) {
         return schedule(xprt);
     }
     // There is no connection. A close that was requested since the last one was closed (by a task
-    // that learns late of a failed attempt, or by the removal of a device) must not close the new
-    // one. If a request arrives between this test and the clearing, there is still no newer
+    // that finds out late about a failed attempt, or by the removal of a device) must not close the
+    // new one. If a request arrives between this test and the clearing, there is still no newer
     // connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
-    let scope = Scope::new(xprt);
+    let scopes = scopes(xprt);
     xprt.connect_state().attempt.store(now(), Relaxed);
     xprt.update_shown_addr();
-    let result = xprt.transport().connect(xprt);
+    let result = xprt.data().connect(xprt);
     if let Err(error) = result {
-        xprt.transport().close(xprt);
+        xprt.data().close(xprt);
         if retry_unreported(xprt, error) {
             return;
         }
     }
     finish(xprt, result);
-    drop(scope);
+    drop(scopes);
 }
 
 /// Schedules a retry of an attempt that failed with `error` if the transport wants one before the
 /// RPCs are woken. Returns whether it did.
-fn retry_unreported<T: Reconnect>(xprt: &Xprt<T>, error: ConnectError) -> bool {
+fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     if xprt.is_abandoned() {
         return false;
     }
-    let transport = xprt.transport();
+    let transport = xprt.data();
     let Some(time) = transport.retry_unreported(xprt, error, &xprt.outage(), random()) else {
         return false;
     };
@@ -224,13 +244,31 @@ fn retry_unreported<T: Reconnect>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     true
 }
 
+/// Checks the connection for the loss of a peer that no event reports, and queues itself again
+/// while there is a connection. Connecting queues it the first time. Process context, may sleep.
+///
+/// # Safety
+///
+/// `work` is the `work` of `ConnectState::liveness_work` of a live transport of `T`.
+pub(super) unsafe extern "C" fn liveness_worker<T: Transport>(work: *mut k::work_struct) {
+    let offset = offset_of!(XprtState<T>, connect)
+        + offset_of!(ConnectState, liveness_work)
+        + offset_of!(k::delayed_work, work);
+    // SAFETY: By the safety requirements `work` is at this offset in the state of a live transport.
+    let xprt = unsafe { Xprt::<T>::from_work(work, offset) };
+    if xprt.is_connected() {
+        xprt.data().check_liveness(xprt);
+        xprt.queue_liveness();
+    }
+}
+
 /// Ends an attempt: reports the result to SUNRPC and releases the send lock.
 ///
 /// The order matters. As soon as the lock is free, calls are sent over the new connection, or the
 /// next attempt begins; a task that starts to wait on the pending queue after that waits for a
 /// reply or for that attempt. A call of NFSv3 that is woken there is encoded again, and has to be
 /// sent over another connection.
-fn finish<T: Reconnect>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
+fn finish<T: Transport>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     let raw_xprt = xprt.as_raw();
     account(xprt, result.is_ok());
     let status = match result {
@@ -252,7 +290,7 @@ fn finish<T: Reconnect>(xprt: &Xprt<T>, result: Result<(), ConnectError>) {
     }
 }
 
-/// Counts an attempt, and a new connection. The connect cookie changes after a failed attempt, too:
+/// Counts an attempt, and a new connection. The connect cookie also changes after a failed attempt:
 /// tasks that waited for it request a close of the connection with the old cookie, which must not
 /// match the next connection.
 fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
@@ -269,45 +307,19 @@ fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
     }
 }
 
-/// Allocation scope of the worker: no recursion into a file system, and access to the memory
-/// reserves for a transport that carries swap.
-struct Scope {
-    nofs: u32,
-    noreclaim: Option<u32>,
+/// Enters the allocation scopes of the worker: no recursion into a file system, and access to the
+/// memory reserves for a transport that carries swap.
+fn scopes<T: Transport>(xprt: &Xprt<T>) -> (MemallocScope, Option<MemallocScope>) {
+    // SAFETY: The transport is alive. The counter is read once.
+    let swapping = unsafe { (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0 };
+    let nofs = MemallocScope::nofs();
+    (nofs, swapping.then(MemallocScope::noreclaim))
 }
 
-impl Scope {
-    /// Enters the scope. The value must be dropped by the same thread.
-    fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
-        // SAFETY: The transport is alive. `drop` restores the saved flags in reverse order, in the
-        // same thread: the only `Scope` is a local variable of `worker`.
-        unsafe {
-            let swapping = (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0;
-            Self {
-                nofs: raw::rr_nofs_save(),
-                noreclaim: swapping.then(|| raw::rr_noreclaim_save()),
-            }
-        }
-    }
-}
-
-impl Drop for Scope {
-    fn drop(&mut self) {
-        // SAFETY: `new` saved these flags in this thread; they are restored in reverse order.
-        unsafe {
-            if let Some(flags) = self.noreclaim {
-                raw::rr_noreclaim_restore(flags);
-            }
-            raw::rr_nofs_restore(self.nofs);
-        }
-    }
-}
-
-impl<T: Reconnect> Xprt<T> {
+impl<T: Transport> Xprt<T> {
     /// Returns the state of the connect protocol.
-    #[inline]
     pub(super) fn connect_state(&self) -> &ConnectState {
-        &self.state().reconnect
+        &self.state.connect
     }
 
     /// Records that there is no connection. Returns whether this is the first attempt since the
@@ -318,7 +330,7 @@ impl<T: Reconnect> Xprt<T> {
         unsafe {
             let timeout = &raw mut (*self.as_raw()).reestablish_timeout;
             let before = timeout.read_volatile();
-            timeout.write_volatile(HZ);
+            timeout.write_volatile(secs(1));
             before == 0
         }
     }
@@ -340,24 +352,14 @@ impl<T: Reconnect> Xprt<T> {
         let wanted = state
             .outage_start
             .load(Relaxed)
-            .wrapping_add(jiffies(millis));
+            .wrapping_add(msecs_to_jiffies(millis));
         // SAFETY: The transport is alive. The member is written under `transport_lock`; a stale
         // value delays this one attempt differently and does no other harm.
         let longest = unsafe { (&raw const (*raw_xprt).max_reconnect_timeout).read_volatile() };
         let latest = state.attempt.load(Relaxed).wrapping_add(longest);
-        let time = if is_before(latest, wanted) {
-            latest
-        } else {
-            wanted
-        };
+        let late = is_before(latest, wanted);
+        let time = if late { latest } else { wanted };
         state.next_attempt.store(time, Relaxed);
-    }
-
-    /// Waits for a connect worker that is running or queued, and prevents it from running again.
-    /// Send lock held by the teardown. Sleeps.
-    fn cancel_connect(&self) {
-        // SAFETY: By the type invariants of `ConnectState` the work is initialised.
-        unsafe { k::cancel_delayed_work_sync(self.connect_state().connect_work.get()) };
     }
 
     /// Implements the `set_connect_timeout` operation: NFSv4 wants to detect a dead server within
@@ -366,12 +368,12 @@ impl<T: Reconnect> Xprt<T> {
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         let raw_xprt = self.as_raw();
         // SAFETY: The transport is alive. `transport_lock` protects these members and
-        // `State::timeout`.
+        // `XprtState::timeout`.
         unsafe {
             k::spin_lock(&raw mut (*raw_xprt).transport_lock);
             if connect < (*raw_xprt).connect_timeout {
-                let initval = connect.max(T::TIMEOUT_MIN as usize * HZ);
-                let timeout = self.state().timeout.get();
+                let initval = connect.max(secs(T::TIMEOUT_MIN));
+                let timeout = self.state.timeout.get();
                 (*timeout).to_initval = initval;
                 (*timeout).to_maxval = initval;
                 (*raw_xprt).connect_timeout = connect;
@@ -382,11 +384,27 @@ impl<T: Reconnect> Xprt<T> {
             k::spin_unlock(&raw mut (*raw_xprt).transport_lock);
         }
     }
-}
 
-impl<T: Transport> Xprt<T> {
+    /// Queues the worker to run after the transport's interval, unless it is queued already.
+    fn queue_liveness(&self) {
+        if T::LIVENESS_INTERVAL == 0 {
+            return;
+        }
+        // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown
+        // cancels it before it frees the transport; the queue outlives all transports of the class.
+        // Rounding to a full second lets the processor wake up once for all timers that are not
+        // urgent.
+        unsafe {
+            k::queue_delayed_work_on(
+                k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
+                self.state.class.connect_queue(),
+                self.connect_state().liveness_work.get(),
+                k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)),
+            )
+        };
+    }
+
     /// Ends the outage because a reply was received: the next attempt to connect need not wait.
-    #[inline]
     pub(super) fn reset_backoff(&self) {
         // SAFETY: The transport is alive. The member is written without a lock, as socket
         // transports do: a race with `begin_outage` can only make one wait longer or shorter.

@@ -14,6 +14,7 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 
 use super::handle::Xprt;
 use super::rqst::Rqst;
@@ -22,15 +23,13 @@ use super::transport::Transport;
 use crate::raw;
 
 /// Converts credits to units of the congestion window.
-#[inline]
 fn scaled(credits: u32) -> usize {
-    // CAST: `usize` has at least 32 bits; the number of credits is far below 2^24.
-    (credits as usize) << raw::RPC_CWNDSHIFT
+    // The number of credits is far below 2^24.
+    u32_as_usize(credits) << raw::RPC_CWNDSHIFT
 }
 
 impl<T: Transport> Xprt<T> {
     /// Runs `f` with `transport_lock` held.
-    #[inline]
     fn with_transport_lock<R>(&self, f: impl FnOnce(*mut raw::rpc_xprt) -> R) -> R {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. All users of the lock run in process context, and no
@@ -50,8 +49,8 @@ impl<T: Transport> Xprt<T> {
     pub(crate) fn reset_congestion(&self) {
         self.with_transport_lock(|xprt| {
             // The epoch changes only here, and connections are made one at a time.
-            let epoch = self.state().epoch.get();
-            self.state().epoch.set(epoch.wrapping_add(1));
+            let epoch = self.state.epoch.get();
+            self.state.epoch.set(epoch.wrapping_add(1));
             // SAFETY: The transport is alive; `transport_lock` protects both members and is held.
             unsafe {
                 (*xprt).cong = 0;
@@ -66,7 +65,6 @@ impl<T: Transport> Xprt<T> {
     /// grant has grown.
     ///
     /// Process context; does not sleep. Takes `transport_lock` if the number has changed.
-    #[inline]
     pub(crate) fn set_credits(&self, credits: u32) {
         let cwnd = scaled(credits.max(1));
         // SAFETY: The transport is alive. A stale value does no harm: either it differs and is
@@ -96,12 +94,11 @@ impl<T: Transport> Xprt<T> {
     /// [`SendError::NoCredit`](super::transport::SendError::NoCredit).
     ///
     /// Send lock held. Takes `transport_lock` if there is a credit to take.
-    #[inline]
     //= 5666-3.3-3 unanswered calls do not exceed granted
     //= 8166-3.3.1-2 calls do not exceed latest grant
     pub(crate) fn take_credit(&self, rqst: &Rqst<'_, T>) -> bool {
         let (slot, raw_rqst) = (rqst.slot(), rqst.as_raw());
-        let epoch = self.state().epoch.get();
+        let epoch = self.state.epoch.get();
         // SAFETY: The request is live. Its `rq_cong` changes under the send lock, which the caller
         // holds, or when the RPC ends, which cannot happen while it is being sent.
         unsafe {
@@ -131,7 +128,7 @@ impl<T: Transport> Xprt<T> {
             let rqst = (*task.as_ptr()).tk_rqstp;
             (rqst, Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)))
         };
-        if slot.credit_epoch.get() != self.state().epoch.get() {
+        if slot.credit_epoch.get() != self.state.epoch.get() {
             // SAFETY: The request has left all queues, so only its task accesses it.
             unsafe { (*rqst).rq_cong = 0 };
             return;
@@ -171,7 +168,7 @@ impl<T: Transport> Xprt<T> {
             // task accesses it. A credit of the current epoch is part of `cong`.
             unsafe {
                 let slot = Slot::<T>::from_rqst(NonNull::new_unchecked(rqst));
-                if slot.credit_epoch.get() == self.state().epoch.get() {
+                if slot.credit_epoch.get() == self.state.epoch.get() {
                     raw::xprt_release_rqst_cong(task.as_ptr());
                 } else {
                     (*rqst).rq_cong = 0;

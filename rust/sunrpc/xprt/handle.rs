@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A transport as SUNRPC sees it: an `rpc_xprt`, followed by this module's own state.
+//! A client transport: an `rpc_xprt`, followed by this module's own state.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
@@ -11,22 +11,24 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{Completion, SpinLock};
 use kernel::types::Opaque;
 use kernel::workqueue::Queue;
 
-use super::super::time::HZ;
+use super::super::time::secs;
 use super::address_strings::AddressStrings;
+use super::backchannel::BackchannelState;
 use super::class::Class;
+use super::connect::ConnectState;
 use super::slot::Slot;
-use super::support::{BackchannelSupport, ReconnectSupport};
-use super::transport::{Reconnect, Rpc, Transport};
-use crate::mem::{NetRef, SockAddr, Storage};
+use super::transport::Transport;
+use crate::mem::{Net, SockAddr, Storage};
 use crate::raw;
 
-/// One transport.
+/// A client transport.
 ///
 /// # Invariants
 ///
@@ -50,7 +52,7 @@ use crate::raw;
 #[repr(C)]
 pub(crate) struct Xprt<T: Transport> {
     base: Opaque<raw::rpc_xprt>,
-    pub(super) state: State<T>,
+    pub(super) state: XprtState<T>,
 }
 
 /// This module's part of a transport.
@@ -63,17 +65,17 @@ pub(crate) struct Xprt<T: Transport> {
 /// - `timeout` is written under `transport_lock`.
 /// - `data` is written only while no other thread has access to the transport.
 #[pin_data]
-pub(super) struct State<T: Transport> {
+pub(super) struct XprtState<T: Transport> {
     pub(super) class: &'static Class,
     /// Runs `setup::destroy_worker`.
     #[pin]
     pub(super) destroy_work: Opaque<k::work_struct>,
-    /// State of the connect protocol; of size 0 for a transport that does not connect.
+    /// Unused by a transport that does not connect.
     #[pin]
-    pub(super) reconnect: <T::Reconnect as ReconnectSupport<T>>::State,
-    /// State of the backchannel; of size 0 for a transport without one.
+    pub(super) connect: ConnectState,
+    /// Unused by a transport without a backchannel.
     #[pin]
-    pub(super) backchannel: <T::Backchannel as BackchannelSupport<T>>::State,
+    pub(super) backchannel: BackchannelState,
     /// Number of the connection, for credits.
     pub(super) epoch: Cell<u32>,
     /// The target of `rpc_xprt.timeout`.
@@ -87,19 +89,19 @@ pub(super) struct State<T: Transport> {
     unused: Completion,
     /// With 16,384 slots the pointers alone need more memory than `kmalloc()` should be asked for.
     pub(super) slots: KVVec<Pin<KBox<Slot<T>>>>,
-    /// The transport's implementation; `None` before it has been created.
+    /// The transport's implementation; `None` until it is created.
     pub(super) data: UnsafeCell<Option<Pin<KBox<T>>>>,
 }
 
-// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `State` are atomics, work
+// SAFETY: SUNRPC uses an `rpc_xprt` from any thread. The members of `XprtState` are atomics, work
 // items, `Send` values, or written only as the type invariants say.
 unsafe impl<T: Transport> Send for Xprt<T> {}
 // SAFETY: Shared references reach `base` only through raw pointers, under SUNRPC's rules. The
-// members of `State` are atomics, work items, `Sync` values, or accessed only as the type
+// members of `XprtState` are atomics, work items, `Sync` values, or accessed only as the type
 // invariants say.
 unsafe impl<T: Transport> Sync for Xprt<T> {}
 
-impl<T: Rpc> State<T> {
+impl<T: Transport> XprtState<T> {
     /// Creates the state of a new transport. May sleep.
     pub(super) fn new(class: &'static Class, slots: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
@@ -108,8 +110,8 @@ impl<T: Rpc> State<T> {
                 // SAFETY: `work` is part of the pinned memory that is being initialised.
                 unsafe { raw::rr_init_destroy_work(work, Some(super::setup::destroy_worker::<T>)) }
             }),
-            reconnect <- <T::Reconnect as ReconnectSupport<T>>::new_state(),
-            backchannel <- <T::Backchannel as BackchannelSupport<T>>::new_state(),
+            connect <- ConnectState::new::<T>(),
+            backchannel <- BackchannelState::new::<T>(),
             epoch: Cell::new(1),
             timeout: UnsafeCell::new(default_timeout()),
             address_strings <- AddressStrings::new(),
@@ -125,40 +127,37 @@ impl<T: Rpc> State<T> {
 /// it.
 pub(super) fn default_timeout() -> raw::rpc_timeout {
     raw::rpc_timeout {
-        to_initval: 60 * HZ,
-        to_maxval: 60 * HZ,
+        to_initval: secs(60),
+        to_maxval: secs(60),
         ..Default::default()
     }
 }
 
 /// Creates the `count` slots of a transport. May sleep.
-fn make_slots<T: Rpc>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
-    // CAST: `usize` has at least 32 bits.
-    let mut slots = KVVec::with_capacity(count as usize, GFP_KERNEL)?;
+fn make_slots<T: Transport>(count: u32) -> Result<KVVec<Pin<KBox<Slot<T>>>>> {
+    let mut slots = KVVec::with_capacity(u32_as_usize(count), GFP_KERNEL)?;
     for index in 0..count {
         slots.push(Slot::new(index)?, GFP_KERNEL)?;
     }
     Ok(slots)
 }
 
-impl<T: Reconnect> Xprt<T> {
+impl<T: Transport> Xprt<T> {
     /// Returns the queue for the transport's own work. The queue has a rescuer. Unloading the
     /// module waits until all work that was queued there has returned.
     pub(crate) fn queue(&self) -> &Queue {
+        const { assert!(T::HAS_CONNECT) };
         // SAFETY: The class of a transport that connects has this queue, which lives as long as the
         // class, and the class outlives its transports.
         unsafe { Queue::from_raw(self.state.class.connect_queue()) }
     }
-}
 
-impl<T: Transport> Xprt<T> {
     /// Returns the transport whose first field is `xprt`.
     ///
     /// # Safety
     ///
     /// - `setup` created `xprt` for `T`, and the type invariants hold.
     /// - It outlives `'a`.
-    #[inline]
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::rpc_xprt) -> &'a Self {
         // SAFETY: By the safety requirements there is a transport, and by the type invariants it
         // starts at its `rpc_xprt`.
@@ -169,7 +168,7 @@ impl<T: Transport> Xprt<T> {
     ///
     /// # Safety
     ///
-    /// - `work` lies `offset` bytes into the `State<T>` of a transport that `setup` created for
+    /// - `work` lies `offset` bytes into the `XprtState<T>` of a transport that `setup` created for
     ///   `T`, and the type invariants hold.
     /// - The transport outlives `'a`.
     pub(super) unsafe fn from_work<'a>(work: *mut k::work_struct, offset: usize) -> &'a Self {
@@ -179,24 +178,12 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_xprt {
         self.base.get()
     }
 
-    #[inline]
-    pub(super) fn state(&self) -> &State<T> {
-        &self.state
-    }
-
     /// Returns the transport's implementation.
-    #[inline]
     pub(crate) fn data(&self) -> &T {
-        self.transport()
-    }
-
-    #[inline]
-    pub(super) fn transport(&self) -> &T {
         // SAFETY: By the type invariants `data` changes only while there is no other reference.
         match unsafe { &*self.state.data.get() } {
             Some(data) => data,
@@ -212,7 +199,7 @@ impl<T: Transport> Xprt<T> {
         XprtHandle(NonNull::from(self))
     }
 
-    /// Returns the server's address. It changes under the send lock only (through sysfs).
+    /// Returns the server's address, which changes under the send lock only (through sysfs).
     pub(crate) fn addr(&self) -> SockAddr {
         let xprt = self.as_raw();
         // The length is not taken from `addrlen`: SUNRPC's sysfs cannot parse an IPv6 address, and
@@ -223,9 +210,9 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns the network namespace of the mount. The transport holds a reference to it.
-    pub(crate) fn net(&self) -> NetRef<'_> {
+    pub(crate) fn net(&self) -> &Net {
         // SAFETY: The transport holds a reference to its namespace, which is never null.
-        unsafe { NetRef::new(NonNull::new_unchecked((*self.as_raw()).xprt_net)) }
+        unsafe { Net::from_raw((*self.as_raw()).xprt_net) }
     }
 
     /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,
@@ -236,7 +223,6 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_raw()).main }
     }
 
-    #[inline]
     fn test(&self, bit: u32) -> bool {
         // SAFETY: The transport is alive. As `test_bit()` of C does, this reads the member once.
         let state = unsafe { (&raw const (*self.as_raw()).state).read_volatile() };
@@ -245,7 +231,6 @@ impl<T: Transport> Xprt<T> {
 
     /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
     /// thread sets it meanwhile.
-    #[inline]
     pub(super) fn test_and_clear(&self, bit: u32) -> bool {
         let was = self.test(bit);
         if was {
@@ -256,27 +241,24 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Sets a bit of the state.
-    #[inline]
     pub(super) fn set(&self, bit: u32) {
         // SAFETY: The transport is alive.
         unsafe { k::set_bit(bit as usize, &raw mut (*self.as_raw()).state) };
     }
 
     /// Returns whether SUNRPC regards the transport as connected.
-    #[inline]
     pub(crate) fn is_connected(&self) -> bool {
         self.test(raw::XPRT_CONNECTED)
     }
 
     /// Returns whether the last reference was put. Teardown then waits for the send lock.
-    #[inline]
     pub(crate) fn is_abandoned(&self) -> bool {
         // SAFETY: The transport is alive.
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
-    /// Returns whether SUNRPC waits for the reply to a call, be the call sent or not. A call may be
-    /// added or removed at any time.
+    /// Returns whether SUNRPC waits for the reply to a call, sent or not. A call may be added or
+    /// removed at any time.
     pub(crate) fn has_calls(&self) -> bool {
         // SAFETY: The transport is alive. Other threads change the root of the tree, so it is read
         // once, as SUNRPC reads it before it closes an idle transport.
@@ -292,9 +274,8 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Stops sending until [`Self::wake_write_space`] is called. The caller must check once more
-    /// whether the resource is still exhausted, because a wake-up may have come just before this
-    /// call. Does not sleep.
-    #[inline]
+    /// whether the resource is still exhausted, because a wake-up may have preceded this call. Does
+    /// not sleep.
     pub(crate) fn wait_for_buffer_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_wait_for_buffer_space(self.as_raw()) };
@@ -302,7 +283,6 @@ impl<T: Transport> Xprt<T> {
 
     /// Announces that the resource for which [`Self::wait_for_buffer_space`] was called is
     /// available. Does not sleep. Takes `transport_lock` if a task waits.
-    #[inline]
     pub(crate) fn wake_write_space(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_write_space(self.as_raw()) };
@@ -316,7 +296,6 @@ impl<T: Transport> Xprt<T> {
     /// # Errors
     ///
     /// Those of `post`.
-    #[inline]
     pub(crate) fn post_or_wait<R, E: PartialEq>(
         &self,
         full: &E,
@@ -324,7 +303,7 @@ impl<T: Transport> Xprt<T> {
         mut post: impl FnMut() -> Result<R, E>,
     ) -> Result<R, E> {
         let mut noted = Some(noted);
-        // One call of `post` for both attempts, so that it is inlined.
+        // A single call of `post` serves both attempts, so that it is inlined.
         loop {
             let posted = post();
             if posted.as_ref().err() == Some(full) {
@@ -341,27 +320,27 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of
-    /// [`Transport::close`] does this; it is harmless at other times. Takes `transport_lock`.
+    /// [`Transport::close`] does this; harmless at other times. Takes `transport_lock`.
     pub(crate) fn disconnect_done(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_disconnect_done(self.as_raw()) };
     }
 
     /// Returns all slots, in the order of their numbers.
-    #[inline]
     pub(crate) fn slots(&self) -> impl ExactSizeIterator<Item = &Slot<T>> {
         self.state.slots.iter().map(|slot| &**slot)
     }
 
     /// Returns slot number `index`.
-    #[inline]
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        // CAST: `usize` has at least 32 bits.
-        self.state.slots.get(index as usize).map(|slot| &**slot)
+        self.state
+            .slots
+            .get(u32_as_usize(index))
+            .map(|slot| &**slot)
     }
 
-    /// Waits until all handles have been dropped. The caller guarantees that no new one can be
-    /// made. Sleeps.
+    /// Waits until all handles are dropped. The caller guarantees that no handle is made any more.
+    /// Sleeps.
     pub(super) fn wait_unused(&self) {
         if self.state.handles.fetch_sub(1, Full) != 1 {
             self.state.unused.wait_for_completion();
@@ -369,8 +348,8 @@ impl<T: Transport> Xprt<T> {
     }
 }
 
-/// A counted pointer to a transport. After [`Transport::destroy`] the teardown waits until all of
-/// them have been dropped, and only then drops the transport.
+/// A counted pointer to a transport. After [`Transport::destroy`] the teardown waits until all
+/// handles are dropped, and only then drops the transport.
 ///
 /// # Invariants
 ///
@@ -385,7 +364,6 @@ unsafe impl<T: Transport> Sync for XprtHandle<T> {}
 impl<T: Transport> Deref for XprtHandle<T> {
     type Target = Xprt<T>;
 
-    #[inline]
     fn deref(&self) -> &Xprt<T> {
         // SAFETY: By the type invariants the transport is alive.
         unsafe { self.0.as_ref() }
@@ -400,7 +378,7 @@ impl<T: Transport> Clone for XprtHandle<T> {
 
 impl<T: Transport> Drop for XprtHandle<T> {
     fn drop(&mut self) {
-        let state = self.state();
+        let state = &self.state;
         if state.handles.fetch_sub(1, Full) == 1 {
             // Teardown has subtracted its own count and waits: the transport stays until this call
             // has completed.

@@ -2,9 +2,8 @@
 
 //! `struct rpc_xprt_ops`: the functions through which SUNRPC calls a transport.
 //!
-//! Each function converts C pointers to the types of this room, calls a method of [`Transport`] or
-//! [`Rpc`], and converts the result to an errno. The operations of the optional capabilities are in
-//! [`reconnect`] and [`backchannel`].
+//! Each function converts C pointers to the types of this room, calls a method of [`Transport`],
+//! and converts the result to an errno.
 //!
 //! # Safety
 //!
@@ -18,99 +17,75 @@
 //! `release_request` can see a backchannel request: it has no buffers allocated by `buf_alloc`,
 //! expects no reply, and is freed by `bc_free_rqst`.
 
-pub(super) mod backchannel;
-pub(super) mod reconnect;
-
+use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::ffi::c_int;
+use kernel::error::from_result;
+use kernel::ffi::{c_int, c_uint, c_ulong, c_ushort};
 use kernel::seq_file::SeqFile;
 
-use super::super::seq_file::SeqWriter;
 use super::super::time;
-use super::backchannel::BackchannelReply;
+use super::backchannel::{self, BackchannelReply};
 use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
-use super::support::{BackchannelSupport, ReconnectSupport};
-use super::transport::{Rpc, SendError, Transport};
-use super::{buffer, cipher_pages, setup};
+use super::transport::{SendError, Transport};
+use super::{connect as connecting, rqst as requests, setup, slot as slots};
 use crate::raw;
 
-/// An operations table without any operation.
-pub(super) const NO_OPS: raw::rpc_xprt_ops = raw::rpc_xprt_ops {
-    set_buffer_size: None,
-    reserve_xprt: None,
-    release_xprt: None,
-    alloc_slot: None,
-    free_slot: None,
-    rpcbind: None,
-    set_port: None,
-    connect: None,
-    get_srcaddr: None,
-    get_srcport: None,
-    buf_alloc: None,
-    buf_free: None,
-    prepare_request: None,
-    send_request: None,
-    abort_send_request: None,
-    wait_for_reply_request: None,
-    timer: None,
-    release_request: None,
-    close: None,
-    destroy: None,
-    set_connect_timeout: None,
-    print_stats: None,
-    enable_swap: None,
-    disable_swap: None,
-    inject_disconnect: None,
-    bc_setup: None,
-    bc_maxpayload: None,
-    bc_num_slots: None,
-    bc_free_rqst: None,
-    bc_destroy: None,
-};
-
 /// Returns the operations of `T`.
-pub(super) fn table<T: Rpc>() -> &'static raw::rpc_xprt_ops {
+pub(super) fn table<T: Transport>() -> &'static raw::rpc_xprt_ops {
     &Table::<T>::OPS
 }
 
-struct Table<T>(core::marker::PhantomData<T>);
+struct Table<T>(PhantomData<T>);
 
-impl<T: Rpc> Table<T> {
-    const RECONNECT: raw::rpc_xprt_ops = <T::Reconnect as ReconnectSupport<T>>::OPS;
-    const BACKCHANNEL: raw::rpc_xprt_ops = <T::Backchannel as BackchannelSupport<T>>::OPS;
-
-    const OPS: raw::rpc_xprt_ops = raw::rpc_xprt_ops {
+impl<T: Transport> Table<T> {
+    const CALLS: raw::rpc_xprt_ops = raw::rpc_xprt_ops {
         reserve_xprt: Some(raw::xprt_reserve_xprt_cong),
         release_xprt: Some(raw::xprt_release_xprt_cong),
         alloc_slot: Some(raw::xprt_alloc_slot),
         free_slot: Some(free_slot::<T>),
-        rpcbind: Self::RECONNECT.rpcbind,
-        set_port: Self::RECONNECT.set_port,
-        connect: Self::RECONNECT.connect,
         buf_alloc: Some(buf_alloc::<T>),
         buf_free: Some(buf_free::<T>),
         prepare_request: Some(prepare_request::<T>),
         send_request: Some(send_request::<T>),
         wait_for_reply_request: Some(wait_for_reply),
-        timer: Self::RECONNECT.timer,
         release_request: Some(release_request::<T>),
         close: Some(close::<T>),
         destroy: Some(destroy::<T>),
-        set_connect_timeout: Self::RECONNECT.set_connect_timeout,
         print_stats: Some(print_stats::<T>),
-        enable_swap: Self::RECONNECT.enable_swap,
-        disable_swap: Self::RECONNECT.disable_swap,
         inject_disconnect: Some(inject_disconnect::<T>),
-        bc_setup: Self::BACKCHANNEL.bc_setup,
-        bc_maxpayload: Self::BACKCHANNEL.bc_maxpayload,
-        bc_num_slots: Self::BACKCHANNEL.bc_num_slots,
-        bc_free_rqst: Self::BACKCHANNEL.bc_free_rqst,
-        bc_destroy: Self::BACKCHANNEL.bc_destroy,
-        ..NO_OPS
+        ..pin_init::zeroed()
+    };
+
+    const CONNECTING: raw::rpc_xprt_ops = if T::HAS_CONNECT {
+        raw::rpc_xprt_ops {
+            rpcbind: Some(raw::rpcb_getport_async),
+            set_port: Some(set_port::<T>),
+            connect: Some(connect::<T>),
+            timer: Some(timer::<T>),
+            set_connect_timeout: Some(set_connect_timeout::<T>),
+            enable_swap: Some(enable_swap),
+            disable_swap: Some(disable_swap),
+            ..Self::CALLS
+        }
+    } else {
+        Self::CALLS
+    };
+
+    const OPS: raw::rpc_xprt_ops = if T::HAS_SEND_BACKCHANNEL_REPLY {
+        raw::rpc_xprt_ops {
+            bc_setup: Some(bc_setup::<T>),
+            bc_maxpayload: Some(bc_maxpayload::<T>),
+            bc_num_slots: Some(bc_num_slots::<T>),
+            bc_free_rqst: Some(bc_free_rqst),
+            bc_destroy: Some(bc_destroy),
+            ..Self::CONNECTING
+        }
+    } else {
+        Self::CONNECTING
     };
 }
 
@@ -119,9 +94,8 @@ impl<T: Rpc> Table<T> {
 /// # Safety
 ///
 /// `rqst` is a live request of a transport that `setup` created for `T`.
-#[inline]
 unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
-    <T::Backchannel as BackchannelSupport<T>>::SUPPORTED
+    T::HAS_SEND_BACKCHANNEL_REPLY
         // SAFETY: By the safety requirements the request is alive; the bit is constant during its
         // life.
         && unsafe { (*rqst).rq_bc_pa_state & (1 << raw::RPC_BC_PA_IN_USE) != 0 }
@@ -133,7 +107,6 @@ unsafe fn is_backchannel<T: Transport>(rqst: *const raw::rpc_rqst) -> bool {
 ///
 /// - `rqst` is a live request, embedded in a slot of a transport that `setup` created for `T`.
 /// - Both stay alive for `'a`.
-#[inline]
 pub(super) unsafe fn parts<'a, T: Transport>(
     rqst: *mut raw::rpc_rqst,
 ) -> (&'a Xprt<T>, Rqst<'a, T>) {
@@ -169,13 +142,10 @@ unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mu
 /// # Safety
 ///
 /// SUNRPC calls this with a live task of a transport of `T`, from that task.
-unsafe extern "C" fn buf_alloc<T: Rpc>(task: *mut raw::rpc_task) -> c_int {
+unsafe extern "C" fn buf_alloc<T: Transport>(task: *mut raw::rpc_task) -> c_int {
     // SAFETY: By the safety requirements the task is alive and is the caller. A task that allocates
     // buffers has a request that `alloc_slot` took from the transport's slots.
-    match unsafe { buffer::allocate::<T>(NonNull::new_unchecked(task)) } {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    from_result(|| unsafe { slots::allocate::<T>(NonNull::new_unchecked(task)) }.map(|()| 0))
 }
 
 /// Ends an RPC whose buffers were allocated. SUNRPC has removed the request from all queues. May
@@ -184,12 +154,12 @@ unsafe extern "C" fn buf_alloc<T: Rpc>(task: *mut raw::rpc_task) -> c_int {
 /// # Safety
 ///
 /// SUNRPC calls this with a live task of a transport of `T`, from that task.
-unsafe extern "C" fn buf_free<T: Rpc>(task: *mut raw::rpc_task) {
+unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     // SAFETY: By the safety requirements the task is alive. Its request has buffers of `buf_alloc`,
     // so it is embedded in a slot.
     let (xprt, rqst) = unsafe { parts::<T>((*task).tk_rqstp) };
     let slot = rqst.slot();
-    xprt.transport().release(xprt, rqst);
+    xprt.data().release(xprt, rqst);
     // SAFETY: This is the task that owns the request, which is alive.
     let left =
         unsafe { (*slot.as_rqst()).rq_cong != 0 || slot.hook.is_set() || slot.buffers.has_large() };
@@ -200,18 +170,20 @@ unsafe extern "C" fn buf_free<T: Rpc>(task: *mut raw::rpc_task) {
     }
 }
 
-/// Gives back what few RPCs have at their end: a credit, the pages of a cipher, a large buffer.
+/// Returns the resources that few RPCs hold at their end: a credit, the pages of a cipher, a large
+/// buffer.
 ///
 /// # Safety
 ///
 /// The caller runs in `task`, which owns the request in `slot`, a slot of `xprt`. The request has
 /// left all queues, and no device or peer accesses its memory.
 #[cold]
-unsafe fn give_back<T: Rpc>(xprt: &Xprt<T>, slot: &Slot<T>, task: NonNull<raw::rpc_task>) {
-    // SAFETY: The caller promises what each of these functions demands.
+unsafe fn give_back<T: Transport>(xprt: &Xprt<T>, slot: &Slot<T>, task: NonNull<raw::rpc_task>) {
+    // SAFETY: The caller runs in the task that owns the request, which has left all queues, as each
+    // of these functions demands. No device or peer accesses the pages or the buffer.
     unsafe {
         xprt.return_late_credit(task);
-        cipher_pages::unhook::<T>(NonNull::new_unchecked(slot.as_rqst()));
+        requests::unhook::<T>(NonNull::new_unchecked(slot.as_rqst()));
         slot.buffers.free_large();
     }
 }
@@ -224,11 +196,12 @@ unsafe fn give_back<T: Rpc>(xprt: &Xprt<T>, slot: &Slot<T>, task: NonNull<raw::r
 /// # Safety
 ///
 /// SUNRPC calls this with a live request of a transport of `T`, from the request's task.
-unsafe extern "C" fn prepare_request<T: Rpc>(
+unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
 ) -> c_int {
-    // SAFETY: By the safety requirements. The reply to a backchannel call needs no preparation.
+    // The reply to a backchannel call needs no preparation.
+    // SAFETY: SUNRPC passes a live request of a transport of `T`.
     if unsafe { is_backchannel::<T>(rqst) } {
         return 0;
     }
@@ -240,8 +213,8 @@ unsafe extern "C" fn prepare_request<T: Rpc>(
         return 0;
     }
     // SAFETY: A slot contains the request, and its own task encodes the call.
-    unsafe { cipher_pages::hook::<T>(NonNull::new_unchecked(rqst.as_raw())) };
-    match xprt.transport().prepare(xprt, rqst) {
+    unsafe { requests::hook::<T>(NonNull::new_unchecked(rqst.as_raw())) };
+    match xprt.data().prepare(xprt, rqst) {
         Ok(()) => 0,
         Err(error) => error.to_errno(),
     }
@@ -252,7 +225,7 @@ unsafe extern "C" fn prepare_request<T: Rpc>(
 /// # Safety
 ///
 /// SUNRPC calls this with a live, pinned request of a transport of `T`.
-unsafe extern "C" fn send_request<T: Rpc>(rqst: *mut raw::rpc_rqst) -> c_int {
+unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_int {
     // SAFETY: By the safety requirements the request is alive, and with it its transport.
     let xprt = unsafe { Xprt::<T>::from_raw((*rqst).rq_xprt) };
     if !xprt.is_connected() {
@@ -263,12 +236,12 @@ unsafe extern "C" fn send_request<T: Rpc>(rqst: *mut raw::rpc_rqst) -> c_int {
     let sent = unsafe {
         let live = NonNull::new_unchecked(rqst);
         if is_backchannel::<T>(rqst) {
-            let reply = BackchannelReply::from_raw(live);
-            <T::Backchannel as BackchannelSupport<T>>::send_reply(xprt, reply)
+            xprt.data()
+                .send_backchannel_reply(xprt, BackchannelReply::from_raw(live))
         } else {
             let rqst = Rqst::from_raw(live);
             rqst.mark_start();
-            xprt.transport().send(xprt, rqst)
+            xprt.data().send(xprt, rqst)
         }
     };
     match sent {
@@ -332,9 +305,9 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
-    xprt.transport().close(xprt);
+    xprt.data().close(xprt);
     xprt.disconnect_done();
 }
 
@@ -342,9 +315,9 @@ unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
 ///
 /// # Safety
 ///
-/// SUNRPC calls this once with a live transport of `T`, after the last reference was given up.
+/// SUNRPC calls this once with a live transport of `T`, after the last reference was put.
 unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     setup::begin_destroy(unsafe { Xprt::<T>::from_raw(xprt) });
 }
 
@@ -354,9 +327,10 @@ unsafe extern "C" fn destroy<T: Transport>(xprt: *mut raw::rpc_xprt) {
 ///
 /// SUNRPC calls this with a live transport of `T` and a valid `seq_file`, which the caller holds.
 unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *mut k::seq_file) {
-    // SAFETY: By the safety requirements; no other thread uses the file during the call.
+    // SAFETY: SUNRPC passes a live transport of `T`, and a file that no other thread uses during
+    // the call.
     let (xprt, out) = unsafe { (Xprt::<T>::from_raw(xprt), SeqFile::from_raw(out)) };
-    xprt.transport().stats(xprt, &mut SeqWriter::new(out));
+    xprt.data().stats(xprt, out);
 }
 
 /// Breaks the connection, for fault injection. The send lock is held.
@@ -365,7 +339,191 @@ unsafe extern "C" fn print_stats<T: Transport>(xprt: *mut raw::rpc_xprt, out: *m
 ///
 /// SUNRPC calls this with a live transport of `T`.
 unsafe extern "C" fn inject_disconnect<T: Transport>(xprt: *mut raw::rpc_xprt) {
-    // SAFETY: By the safety requirements.
+    // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
-    xprt.transport().inject_disconnect(xprt);
+    xprt.data().inject_disconnect(xprt);
+}
+
+/// Stores the port (host order) that rpcbind returned. Process context.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T`.
+unsafe extern "C" fn set_port<T: Transport>(xprt: *mut raw::rpc_xprt, port: c_ushort) {
+    // SAFETY: SUNRPC passes a live transport of `T`.
+    unsafe { Xprt::<T>::from_raw(xprt) }.set_port(port);
+}
+
+/// Starts to connect for a task that holds the send lock.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T` and a live task.
+unsafe extern "C" fn connect<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
+    // SAFETY: By the safety requirements both are alive; `xprt_connect()` has taken the send lock
+    // for the task.
+    unsafe { connecting::begin(Xprt::<T>::from_raw(xprt), NonNull::new_unchecked(task)) };
+}
+
+/// Handles the time-out of an RPC that waits for its reply. Process context, from the task itself.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T` and a live task that has a request on it.
+unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
+    // SAFETY: SUNRPC passes a live transport and a live task with a request. A slot contains it,
+    // because no other request waits for a reply. Only the task itself, which is the caller,
+    // changes its flags and its deadline.
+    let (xprt, rqst, flags, deadline) = unsafe {
+        let rqst = NonNull::new_unchecked((*task).tk_rqstp);
+        (
+            Xprt::<T>::from_raw(xprt),
+            Rqst::from_raw(rqst),
+            u32::from((*task).tk_flags),
+            (*rqst.as_ptr()).rq_majortimeo,
+        )
+    };
+    // The condition of `rpc_check_timeout()`, which runs next: NFSv4 continues to wait while there
+    // is a connection.
+    let soft = flags & (raw::RPC_TASK_SOFT | raw::RPC_TASK_TIMEOUT) != 0;
+    let waits_on = flags & raw::RPC_TASK_NO_RETRANS_TIMEOUT != 0;
+    let fails = soft && !waits_on && !time::is_before(time::now(), deadline);
+    xprt.data().timer(xprt, rqst, fails);
+}
+
+/// Sets the time-outs for connecting and reconnecting, in jiffies. Process context.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T`.
+unsafe extern "C" fn set_connect_timeout<T: Transport>(
+    xprt: *mut raw::rpc_xprt,
+    connect: c_ulong,
+    reconnect: c_ulong,
+) {
+    // SAFETY: SUNRPC passes a live transport of `T`.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.data().timeouts_changed(xprt, connect, reconnect);
+    xprt.set_connect_timeout(connect, reconnect);
+}
+
+/// Allows swap over the transport. There is nothing to prepare: the connect worker reads SUNRPC's
+/// counter of swap users for each attempt.
+extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
+    0
+}
+
+/// Reverts [`enable_swap`], which has prepared nothing.
+extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
+
+/// Prepares the transport for `min_reqs` concurrent callbacks. Process context, may sleep.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T`.
+unsafe extern "C" fn bc_setup<T: Transport>(xprt: *mut raw::rpc_xprt, min_reqs: c_uint) -> c_int {
+    // SAFETY: SUNRPC passes a live transport of `T`.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    from_result(|| xprt.set_up_backchannel(min_reqs).map(|()| 0))
+}
+
+/// Returns the maximum length of a backchannel message. Called under RCU.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a live transport of `T`.
+unsafe extern "C" fn bc_maxpayload<T: Transport>(xprt: *mut raw::rpc_xprt) -> usize {
+    // SAFETY: SUNRPC passes a live transport of `T`.
+    let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    xprt.data().backchannel_max_message()
+}
+
+/// Returns the number of concurrent backchannel calls. Called under RCU.
+extern "C" fn bc_num_slots<T: Transport>(_xprt: *mut raw::rpc_xprt) -> c_uint {
+    T::BACKCHANNEL_SLOTS
+}
+
+/// Frees the request of a backchannel call. Process context.
+///
+/// # Safety
+///
+/// SUNRPC calls this with a request that `Xprt::deliver` passed to it, and does not use it
+/// afterwards.
+unsafe extern "C" fn bc_free_rqst(rqst: *mut raw::rpc_rqst) {
+    // SAFETY: SUNRPC passes a request of `Xprt::deliver`, and has finished with it.
+    unsafe { backchannel::free(NonNull::new_unchecked(rqst)) };
+}
+
+/// Ends a session, or the backchannel of a transport that goes away. The preallocated requests stay
+/// for the next session, and are freed with the transport. No call is accepted in between, because
+/// SUNRPC has cleared `bc_serv` first.
+extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_ops)]
+mod tests {
+    use super::super::super::svc::xprt::{Connected, SvcXprt};
+    use super::super::transport::CreateArgs;
+    use super::*;
+    use kernel::prelude::*;
+
+    /// A transport without optional operations, like a server's callback client.
+    struct Callback;
+
+    #[vtable]
+    impl Transport for Callback {
+        type Slot = ();
+        type Context = ();
+
+        const IDENT: i32 = 0;
+        const NAME: &'static CStr = c"callback";
+        const NETIDS: [&'static CStr; 2] = [c"callback", c"callback6"];
+        const PROTO: &'static CStr = c"callback";
+
+        fn slots() -> u32 {
+            1
+        }
+
+        fn max_payload() -> usize {
+            4096
+        }
+
+        fn new(_args: &CreateArgs, _context: &()) -> impl PinInit<Self, Error> {
+            Ok(Self)
+        }
+
+        fn new_slot(_index: u32) -> impl PinInit<(), Error> {
+            Ok(())
+        }
+
+        fn close(&self, _xprt: &Xprt<Self>) {}
+
+        fn destroy(&self, _xprt: &Xprt<Self>) {}
+
+        fn stats(&self, _xprt: &Xprt<Self>, _out: &SeqFile) {}
+
+        fn attach(&self, _xprt: &Xprt<Self>, _server: &SvcXprt<Connected>) -> Result {
+            Ok(())
+        }
+
+        fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
+            Ok(())
+        }
+
+        fn send(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result<(), SendError> {
+            Err(SendError::Io)
+        }
+
+        fn invalidate_call(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+
+        fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
+    }
+
+    #[test]
+    fn an_optional_group_that_is_not_implemented_has_no_operations() {
+        let ops = table::<Callback>();
+        assert!(ops.connect.is_none() && ops.set_port.is_none() && ops.timer.is_none());
+        assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
+        assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
+    }
 }

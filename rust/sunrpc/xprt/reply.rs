@@ -43,7 +43,6 @@ impl<T: Transport> Xprt<T> {
     ///     pending.complete(placed.len);
     /// }
     /// ```
-    #[inline]
     pub(crate) fn find(&self, xid: u32) -> Option<Pinned<'_, T>> {
         let xprt = self.as_raw();
         let _guard = QueueLock::new(self);
@@ -76,10 +75,9 @@ struct QueueLock(*mut k::spinlock_t);
 
 impl QueueLock {
     /// Takes the lock. The transport must outlive the value.
-    #[inline]
     fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
         // SAFETY: The transport is alive, and its lock initialised. All users of the lock run in
-        // process context. No function of this module that creates a `QueueLock` holds another one.
+        // process context. No function of this module that creates a `QueueLock` holds another.
         unsafe {
             let lock = &raw mut (*xprt.as_raw()).queue_lock;
             k::spin_lock(lock);
@@ -136,12 +134,12 @@ impl<'a, T: Transport> Pinned<'a, T> {
         }
     }
 
-    /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other one.
+    /// Fails the RPC with `error`: its reply is not acceptable, and there will be no other reply.
     /// Does not sleep. Takes `queue_lock`.
     #[cold]
     pub(crate) fn fail(self, error: Error) {
-        // SAFETY: The request is pinned, so its task is alive. SUNRPC sets the status from any
-        // thread, too, if it is 0 (`rpc_task_set_rpc_status()`, which is not exported). The task
+        // SAFETY: The request is pinned, so its task is alive. SUNRPC, from any thread, sets the
+        // status if it is 0 as well (`rpc_task_set_rpc_status()`, which is not exported). The task
         // ends with it at its next step. `tk_status` would be overwritten unless the task waits for
         // a reply already.
         let status =
@@ -151,7 +149,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     }
 
     /// Leaves the request pending, because the message is not a reply to it, and counts the message
-    /// like one that matches no call. Does not sleep. Takes `queue_lock`.
+    /// like a message that matches no call. Does not sleep. Takes `queue_lock`.
     pub(crate) fn disown(self) {
         {
             let _guard = QueueLock::new(self.xprt);
@@ -177,7 +175,6 @@ impl<'a, T: Transport> Pinned<'a, T> {
     }
 
     /// Keeps the pin without borrowing the transport.
-    #[inline]
     pub(crate) fn park(self) -> Parked<T> {
         let this = ManuallyDrop::new(self);
         // INVARIANT: `this` is not dropped, so the pin and the claim pass to the new value.
@@ -192,7 +189,6 @@ impl<'a, T: Transport> Pinned<'a, T> {
 impl<'a, T: Transport> Deref for Pinned<'a, T> {
     type Target = Rqst<'a, T>;
 
-    #[inline]
     fn deref(&self) -> &Rqst<'a, T> {
         &self.rqst
     }
@@ -227,7 +223,6 @@ unsafe impl<T: Transport> Sync for Parked<T> {}
 impl<T: Transport> Parked<T> {
     /// Returns the pinned request. `xprt` is the transport it belongs to; it must outlive the pin,
     /// because its lock is released after the request was unpinned.
-    #[inline]
     pub(crate) fn resume(self, xprt: &Xprt<T>) -> Pinned<'_, T> {
         // PANIC: Only if a transport confuses its requests with those of another transport.
         assert!(core::ptr::eq(self.xprt.as_ptr(), xprt));

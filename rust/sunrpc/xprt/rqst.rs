@@ -1,16 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Requests: one RPC on a transport, from its encoding to its end.
+//! Requests: an RPC on a transport, from its encoding to its end.
+//!
+//! # Pages of a cipher
+//!
+//! An authentication flavour may encrypt a call into pages that it allocates when it encodes the
+//! call (RPCSEC_GSS with privacy: `alloc_enc_pages()` of `net/sunrpc/auth_gss/auth_gss.c`). It
+//! stores in `rq_release_snd_buf` the function that frees them, and calls that function itself when
+//! the call is encoded again: after a timeout, the server may still be reading the previous
+//! encoding at that time. This module therefore replaces the function with
+//! [`free_after_invalidation`], which lets the transport end the server's access first.
 //!
 //! C header: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h)
 
+use core::cell::Cell;
 use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::{self, XdrBuf};
+use super::ops;
 use super::slot::Slot;
 use super::transport::Transport;
 use crate::raw;
@@ -42,7 +54,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     /// # Safety
     ///
     /// The caller upholds the type invariants.
-    #[inline]
     pub(super) unsafe fn from_raw(rqst: NonNull<raw::rpc_rqst>) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
@@ -52,19 +63,16 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_raw(&self) -> *mut raw::rpc_rqst {
         self.rqst.as_ptr()
     }
 
-    #[inline]
     fn task(&self) -> *mut raw::rpc_task {
         // SAFETY: By the type invariants the request is alive. Its task does not change.
         unsafe { (*self.as_raw()).rq_task }
     }
 
     /// Returns the XID, in host order.
-    #[inline]
     pub(crate) fn xid(&self) -> u32 {
         // SAFETY: By the type invariants the request is alive. SUNRPC set the XID when it
         // initialised the request.
@@ -72,14 +80,12 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the slot that contains the request.
-    #[inline]
     pub(crate) fn slot(&self) -> &'a Slot<T> {
         // SAFETY: By the type invariants the request is embedded in a `Slot<T>` for `'a`.
         unsafe { Slot::from_rqst(self.rqst) }
     }
 
     /// Returns the number of the RPC's task, as SUNRPC's trace events show it.
-    #[inline]
     pub(crate) fn task_id(&self) -> u32 {
         // SAFETY: By the type invariants the task is alive.
         u32::from(unsafe { (*self.task()).tk_pid })
@@ -87,7 +93,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Returns the number of the RPC client, as SUNRPC's trace events show it; `u32::MAX` if there
     /// is no client.
-    #[inline]
     pub(crate) fn client_id(&self) -> u32 {
         // SAFETY: By the type invariants the task is alive, and it holds a reference to its client.
         unsafe {
@@ -101,7 +106,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the encoded call.
-    #[inline]
     pub(crate) fn send_buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it while the
         // request is prepared or sent.
@@ -109,15 +113,13 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Returns the buffer for the reply.
-    #[inline]
     pub(crate) fn recv_buf(&self) -> XdrBuf<'_> {
         // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it before the
         // request is completed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
     }
 
-    /// Returns whether the RPC has a reply. A call without results, which has none, is rare.
-    #[inline]
+    /// Returns whether the RPC has a reply. Calls without a reply are rare.
     pub(crate) fn reply_expected(&self) -> bool {
         // SAFETY: By the type invariants the task is alive; its procedure is static data.
         unsafe {
@@ -128,7 +130,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Returns whether the authentication flavour must process all data (`RPCAUTH_AUTH_DATATOUCH`:
     /// integrity or privacy). The peer must not place data in chunks in that case.
-    #[inline]
     pub(crate) fn data_touch(&self) -> bool {
         // SAFETY: By the type invariants the request is set up: its credential, and with that the
         // authentication flavour, was bound before the call was encoded.
@@ -143,17 +144,15 @@ impl<'a, T: Transport> Rqst<'a, T> {
     }
 
     /// Counts the call as sent, for the RPC's statistics. The start of its transmission was
-    /// recorded before [`Rpc::send`](super::transport::Rpc::send) was called.
-    #[inline]
+    /// recorded before [`Transport::send`](super::transport::Transport::send) was called.
     pub(crate) fn mark_sent(&self) {
         let rqst = self.as_raw();
         // SAFETY: By the type invariants the request is alive. The member changes under the send
         // lock, which the caller holds.
-        unsafe { (*rqst).rq_xmit_bytes_sent += (*rqst).rq_snd_buf.len as usize };
+        unsafe { (*rqst).rq_xmit_bytes_sent += u32_as_usize((*rqst).rq_snd_buf.len) };
     }
 
     /// Records the start of the transmission, from which SUNRPC computes the round-trip time.
-    #[inline]
     pub(super) fn mark_start(&self) {
         // SAFETY: By the type invariants the request is alive. The member changes under the send
         // lock, which the caller holds. `ktime_get` has no preconditions after boot.
@@ -162,17 +161,93 @@ impl<'a, T: Transport> Rqst<'a, T> {
 
     /// Allocates the pages that the receiver of the reply did not provide (`XDRBUF_SPARSE_PAGES`).
     /// The receiver owns them afterwards. May sleep; only in
-    /// [`Rpc::prepare`](super::transport::Rpc::prepare).
+    /// [`Transport::prepare`](super::transport::Transport::prepare).
     ///
     /// # Errors
     ///
     /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
-    #[inline]
     pub(crate) fn fill_sparse(&self) -> Result {
         let buf = self.recv_buf();
         if !buf.sparse() {
             return Ok(());
         }
         xdr_buf::fill_sparse(&buf)
+    }
+}
+
+/// Type of the function with which a flavour frees its pages.
+type FreePages = unsafe extern "C" fn(*mut raw::rpc_rqst);
+
+/// The flavour's function while [`free_after_invalidation`] replaces it.
+///
+/// # Invariants
+///
+/// - Accessed only by the task that owns the slot's request.
+/// - Holds a function exactly while the request's `rq_release_snd_buf` is
+///   [`free_after_invalidation`].
+pub(super) struct Hook(Cell<Option<FreePages>>);
+
+impl Hook {
+    /// Returns the state in which no function is replaced.
+    pub(super) const fn new() -> Self {
+        Self(Cell::new(None))
+    }
+
+    /// Returns whether a function is replaced.
+    pub(super) fn is_set(&self) -> bool {
+        self.0.get().is_some()
+    }
+}
+
+/// Replaces the flavour's function, if the call that was just encoded has one.
+///
+/// # Safety
+///
+/// `rqst` is embedded in a `Slot<T>`, and the caller runs in the task that owns the request.
+pub(super) unsafe fn hook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) {
+    // SAFETY: By the safety requirements a slot contains the request, and no other task accesses
+    // either member.
+    let (saved, current) = unsafe {
+        let slot = Slot::<T>::from_rqst(rqst);
+        (&slot.hook.0, &mut (*rqst.as_ptr()).rq_release_snd_buf)
+    };
+    if current.is_some() && saved.get().is_none() {
+        // INVARIANT: Both change together.
+        saved.set(current.replace(free_after_invalidation::<T>));
+    }
+}
+
+/// Restores the flavour's function and returns it, if it was replaced. The caller guarantees that
+/// no device or peer accesses the pages any more.
+///
+/// # Safety
+///
+/// `rqst` is embedded in a `Slot<T>`, and the caller runs in the task that owns the request.
+pub(super) unsafe fn unhook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) -> Option<FreePages> {
+    // SAFETY: By the safety requirements a slot contains the request.
+    let original = unsafe { Slot::<T>::from_rqst(rqst) }.hook.0.take()?;
+    // INVARIANT: Both change together.
+    // SAFETY: By the safety requirements no other task accesses the member.
+    unsafe { (*rqst.as_ptr()).rq_release_snd_buf = Some(original) };
+    Some(original)
+}
+
+/// Frees the pages of the previous encoding after the transport has ended all access to them. May
+/// sleep.
+///
+/// # Safety
+///
+/// The flavour calls this when it encodes the call again: in the task that owns the request, which
+/// has left all queues.
+unsafe extern "C" fn free_after_invalidation<T: Transport>(rqst: *mut raw::rpc_rqst) {
+    // SAFETY: Only `hook` passes this function on, with a request that is embedded in a `Slot<T>`.
+    // By the safety requirements the caller is the task that owns it. The flavour's function gets
+    // the request for which the flavour had stored it.
+    unsafe {
+        let (xprt, call) = ops::parts::<T>(rqst);
+        xprt.data().invalidate_call(xprt, call);
+        if let Some(free) = unhook::<T>(NonNull::new_unchecked(rqst)) {
+            free(rqst);
+        }
     }
 }

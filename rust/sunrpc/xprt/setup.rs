@@ -2,6 +2,18 @@
 
 //! Creation and destruction of a transport.
 //!
+//! # Attaching
+//!
+//! A service calls its client over the connection that the client made. `rpc_create()` passes that
+//! connection to the `setup` hook. [`svc::callback`] describes whose references keep both
+//! transports.
+//!
+//! SUNRPC's sysfs can add a transport to those of a client, and then passes the connection of an
+//! existing transport, which may have been freed. A connection has one callback transport at most,
+//! so [`setup`] refuses this before it accesses the connection: sysfs passes no source address.
+//!
+//! [`svc::callback`]: super::super::svc::callback
+//!
 //! # Teardown
 //!
 //! SUNRPC's last `xprt_put()` takes the send lock for good (it waits for a sender, a connect worker
@@ -37,11 +49,11 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::types::ScopeGuard;
 
+use super::super::svc::xprt::SvcXprt;
 use super::class::Class;
-use super::handle::{State, Xprt};
-use super::ops;
-use super::support::{BackchannelSupport, ReconnectSupport};
-use super::transport::{CreateArgs, Rpc, Transport};
+use super::handle::{Xprt, XprtState};
+use super::transport::{CreateArgs, Transport};
+use super::{backchannel, connect, ops};
 use crate::mem::SockAddr;
 use crate::raw;
 
@@ -53,7 +65,9 @@ const SIDE_PROTOCOL: i32 = 6;
 /// # Safety
 ///
 /// SUNRPC calls this with valid arguments, and holds a reference to the class's module meanwhile.
-pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *mut raw::rpc_xprt {
+pub(super) unsafe extern "C" fn setup<T: Transport>(
+    args: *mut raw::xprt_create,
+) -> *mut raw::rpc_xprt {
     // SAFETY: By the safety requirements the arguments are valid.
     match unsafe { create::<T>(&*args) } {
         Ok(xprt) => xprt,
@@ -72,7 +86,7 @@ pub(super) unsafe extern "C" fn setup<T: Rpc>(args: *mut raw::xprt_create) -> *m
 /// # Safety
 ///
 /// SUNRPC supplied `args`, and holds a reference to the module of the class of `T`.
-unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
+unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
     // SAFETY: By the safety requirements `args` describes an address.
     let dst = unsafe { destination(args) }?;
     let class = Class::find(T::IDENT).ok_or(EIO)?;
@@ -91,8 +105,8 @@ unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> 
     // SAFETY: The memory is large enough for an `Xprt<T>`, zeroed, aligned (`register` checks that)
     // and stays in place. No other thread knows of it.
     let done = unsafe {
-        let state = xprt.byte_add(offset).cast::<State<T>>().as_ptr();
-        pin_init::raw_try_init(state, State::<T>::new(class, slots))
+        let state = xprt.byte_add(offset).cast::<XprtState<T>>().as_ptr();
+        pin_init::raw_try_init(state, XprtState::<T>::new(class, slots))
     };
     if let Err(error) = done {
         // SAFETY: `xprt_alloc` returned the transport, and it has no slots.
@@ -107,8 +121,10 @@ unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> 
         init_raw(xprt.as_ref(), &dst, class, slots)?;
         install(xprt.as_ref(), slots)?;
     }
-    // SAFETY: `xprt` is complete, and SUNRPC supplied `args` in order to create it.
-    unsafe { <T::Reconnect as ReconnectSupport<T>>::attach(xprt.as_ref(), args) }?;
+    if T::HAS_ATTACH {
+        // SAFETY: `xprt` is complete, and SUNRPC supplied `args` in order to create it.
+        unsafe { attach(xprt.as_ref(), args) }?;
+    }
     undo.dismiss();
     module.dismiss();
     Ok(raw_xprt)
@@ -120,7 +136,7 @@ unsafe fn create<T: Rpc>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> 
 ///
 /// `dstaddr` points to `addrlen` bytes.
 unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
-    // SAFETY: By the safety requirements.
+    // SAFETY: By the safety requirements `dstaddr` points to `addrlen` bytes.
     let bytes = unsafe { core::slice::from_raw_parts(args.dstaddr.cast::<u8>(), args.addrlen) };
     let dst = SockAddr::from_bytes(bytes).map_err(|_| EBADF)?;
     // Sizes of `sockaddr_in` and `sockaddr_in6`.
@@ -135,7 +151,7 @@ unsafe fn destination(args: &raw::xprt_create) -> Result<SockAddr> {
 /// # Safety
 ///
 /// The transport is new; no other thread has access to it.
-unsafe fn init_raw<T: Rpc>(
+unsafe fn init_raw<T: Transport>(
     xprt: &Xprt<T>,
     dst: &SockAddr,
     class: &'static Class,
@@ -147,8 +163,8 @@ unsafe fn init_raw<T: Rpc>(
     raw_xprt.xprt_class = class.as_raw();
     raw_xprt.prot = SIDE_PROTOCOL;
     raw_xprt.max_payload = T::max_payload();
-    raw_xprt.timeout = xprt.state().timeout.get();
-    <T::Reconnect as ReconnectSupport<T>>::init_raw(raw_xprt);
+    raw_xprt.timeout = xprt.state.timeout.get();
+    connect::init_raw::<T>(raw_xprt);
     raw_xprt.addrlen = dst.bytes().len();
     // SAFETY: A `SockAddr` is at most as long as the C structure's storage for an address.
     unsafe {
@@ -178,18 +194,57 @@ unsafe fn init_raw<T: Rpc>(
 /// `init_raw` has initialised the transport; no other thread has access to it.
 unsafe fn install<T: Transport>(xprt: &Xprt<T>, slots: u32) -> Result {
     // SAFETY: The class was found by the ident of `T`, so it was registered for `T`.
-    let context = unsafe { xprt.state().class.context::<T>() };
+    let context = unsafe { xprt.state.class.context::<T>() };
     let data = KBox::try_pin_init(T::new(&CreateArgs { slots }, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
-    unsafe { *xprt.state().data.get() = Some(data) };
+    unsafe { *xprt.state.data.get() = Some(data) };
+    Ok(())
+}
+
+/// Makes `xprt` the callback transport of the connection in `args` ([`Transport::attach`]). Only
+/// SUNRPC may have access to the transport from now on. May sleep.
+///
+/// # Errors
+///
+/// Those of [`Transport::attach`]; `EBUSY`, `EINVAL`. The transport has no connection and no
+/// handles then.
+///
+/// # Safety
+///
+/// SUNRPC supplied `args` in order to create the transport.
+unsafe fn attach<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create) -> Result {
+    if args.srcaddr.is_null() {
+        return Err(EINVAL);
+    }
+    // SAFETY: By the safety requirements SUNRPC supplied the arguments. With a source
+    // address they are those of a service, which has a reference to the connection.
+    let server = unsafe { SvcXprt::of_service(args.bc_xprt) }?;
+    xprt.data().attach(xprt, server)?;
+    let detach = ScopeGuard::new(|| xprt.data().destroy(xprt));
+    let raw_xprt = xprt.as_raw();
+    // SAFETY: The transport is alive and new, and this thread alone has access to it. The
+    // second reference is taken for `xpt_bc_xprt`. If `offer` fails, the transport is freed
+    // whatever its reference count is.
+    unsafe {
+        (*raw_xprt).bc_xprt = args.bc_xprt;
+        raw::xprt_get(raw_xprt);
+        server.offer(NonNull::new_unchecked(raw_xprt))?;
+    }
+    detach.dismiss();
+    if server.is_closing() {
+        // SUNRPC may have closed the connection just before, and has not closed this transport
+        // then. Another close does no harm.
+        xprt.data().close(xprt);
+        xprt.disconnect_done();
+    }
     Ok(())
 }
 
 /// Implements the `destroy` operation. Runs on a system queue; does not sleep.
 pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
-    let state = xprt.state();
-    // SAFETY: By the type invariants of `State` the work is initialised. The queue outlives every
-    // transport of the class.
+    let state = &xprt.state;
+    // SAFETY: By the type invariants of `XprtState` the work is initialised. The queue outlives
+    // every transport of the class.
     unsafe {
         k::queue_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
@@ -203,21 +258,21 @@ pub(super) fn begin_destroy<T: Transport>(xprt: &Xprt<T>) {
 ///
 /// # Safety
 ///
-/// `work` is the `State<T>::destroy_work` of a transport to which no reference is left.
+/// `work` is the `XprtState<T>::destroy_work` of a transport to which no reference is left.
 pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_struct) {
-    let offset = offset_of!(Xprt<T>, state) + offset_of!(State<T>, destroy_work);
+    let offset = offset_of!(Xprt<T>, state) + offset_of!(XprtState<T>, destroy_work);
     // SAFETY: By the safety requirements `work` lies at this offset in a transport. The reference
     // is not used after `dismantle`.
     let (xprt, this) = unsafe {
         let xprt = NonNull::new_unchecked(work.byte_sub(offset).cast::<Xprt<T>>());
         (xprt, xprt.as_ref())
     };
-    let module = this.state().class.module();
+    let module = this.state.class.module();
     // SAFETY: SUNRPC initialised this work and has queued it. It is running or has run.
     unsafe { k::flush_work(&raw mut (*this.as_raw()).task_cleanup) };
-    <T::Reconnect as ReconnectSupport<T>>::cancel(this);
-    this.transport().destroy(this);
-    // SAFETY: SUNRPC has no reference left, and no worker of the transport runs any more.
+    connect::cancel(this);
+    this.data().destroy(this);
+    // SAFETY: SUNRPC has no reference left, and all workers of the transport are cancelled.
     unsafe { dismantle(xprt) };
     // SAFETY: `create` took the reference.
     unsafe { k::module_put(module) };
@@ -229,14 +284,15 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
 ///
 /// `state` is initialised, and only holders of handles have access to the transport.
 unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
-    // SAFETY: By the safety requirements; the reference ends before `state` is dropped.
+    // SAFETY: By the safety requirements `state` is initialised, and only holders of handles access
+    // the transport. The reference ends before `state` is dropped.
     let this = unsafe { xprt.as_ref() };
     let raw_xprt = this.as_raw();
     this.wait_unused();
-    <T::Backchannel as BackchannelSupport<T>>::cancel(this);
+    backchannel::cancel(this);
     // SAFETY: No handle is left, so no other thread has access. While the implementation is dropped
     // it may use `this`, but not `data`.
-    drop(unsafe { (*this.state().data.get()).take() });
+    drop(unsafe { (*this.state.data.get()).take() });
     this.free_strings();
     // SAFETY: No other thread has access. The slots are freed with `state`, so they are removed
     // from SUNRPC's list first, by making its head an empty list. `state` is not used after it is
@@ -247,7 +303,7 @@ unsafe fn dismantle<T: Transport>(xprt: NonNull<Xprt<T>>) {
         (*free).prev = free;
         core::ptr::drop_in_place(
             xprt.byte_add(offset_of!(Xprt<T>, state))
-                .cast::<State<T>>()
+                .cast::<XprtState<T>>()
                 .as_ptr(),
         );
         raw::xprt_free(raw_xprt);

@@ -1,26 +1,31 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Request slots. A slot serves one RPC at a time, and lives as long as its transport.
+//! Request slots, and the memory for the headers of a call and of its reply. A slot serves one RPC
+//! at a time, and lives as long as its transport.
 //!
 //! SUNRPC sees a slot as its `rpc_rqst`, and keeps free slots on `xprt->free` and waiting RPCs in a
 //! backlog (`xprt_alloc_slot`, `xprt_free_slot`). Because the number of slots equals `min_reqs` and
-//! `max_reqs`, SUNRPC neither allocates nor frees one.
+//! `max_reqs`, SUNRPC neither allocates nor frees a slot.
+//!
+//! `call_allocate()` of `net/sunrpc/clnt.c` defines the task of the operation `buf_alloc`. Each
+//! slot has a persistent buffer, which is large enough for both parts of nearly all RPCs. Other
+//! RPCs get a larger buffer until they end.
 
-use core::cell::Cell;
+use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomPinned;
 use core::pin::Pin;
 use core::ptr::NonNull;
 
+use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::types::Opaque;
 
-use super::buffer::Buffers;
-use super::cipher_pages::Hook;
 use super::handle::Xprt;
-use super::transport::{Rpc, Transport};
+use super::rqst::Hook;
+use super::transport::Transport;
 use crate::raw;
 
-/// One request slot.
+/// A request slot.
 ///
 /// # Invariants
 ///
@@ -53,7 +58,7 @@ unsafe impl<T: Transport> Send for Slot<T> {}
 // The other fields are `Sync`.
 unsafe impl<T: Transport> Sync for Slot<T> {}
 
-impl<T: Rpc> Slot<T> {
+impl<T: Transport> Slot<T> {
     /// Creates slot number `index`. May sleep.
     ///
     /// # Errors
@@ -79,19 +84,16 @@ impl<T: Rpc> Slot<T> {
 
 impl<T: Transport> Slot<T> {
     /// Returns the number of the slot: below [`Transport::slots`], unique in the transport.
-    #[inline]
     pub(crate) fn index(&self) -> u32 {
         self.index
     }
 
     /// Returns the transport's part of the slot.
-    #[inline]
     pub(crate) fn data(&self) -> &T::Slot {
         &self.data
     }
 
     /// Returns the C structure.
-    #[inline]
     pub(super) fn as_rqst(&self) -> *mut raw::rpc_rqst {
         self.rqst.get()
     }
@@ -102,7 +104,6 @@ impl<T: Transport> Slot<T> {
     ///
     /// - `rqst` is embedded in a `Slot<T>`.
     /// - That slot outlives `'a`.
-    #[inline]
     pub(super) unsafe fn from_rqst<'a>(rqst: NonNull<raw::rpc_rqst>) -> &'a Self {
         // SAFETY: By the safety requirements there is a slot, and by the type invariants it starts
         // at its `rqst`.
@@ -112,10 +113,189 @@ impl<T: Transport> Slot<T> {
     /// Assigns the slot to the next RPC in the backlog, or puts it on the free list. Process
     /// context.
     ///
-    /// Called when SUNRPC does not use the slot any more, and once for a new slot.
+    /// Called when SUNRPC has finished with the slot, and once for a new slot.
     pub(super) fn free(&self, xprt: &Xprt<T>) {
         // SAFETY: Slot and transport are alive and belong together. No task uses the request; the
         // call clears it or passes it on under `reserve_lock`.
         unsafe { raw::xprt_free_slot(xprt.as_raw(), self.as_rqst()) };
+    }
+}
+
+/// Alignment of call and reply inside a buffer, in bytes: the cache line of any machine. A peer may
+/// write to one of them by DMA while the processor accesses the other.
+const ALIGN: usize = 128;
+
+/// Memory from `kmalloc()`: physically contiguous and in the direct map, so that it can be mapped
+/// for DMA page by page. SUNRPC owns its contents; no Rust code accesses them.
+pub(super) struct Memory {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+impl Memory {
+    /// Allocates `len` bytes, a multiple of [`ALIGN`], to which `kmalloc()` then aligns them. They
+    /// are uninitialised unless `gfp` has `__GFP_ZERO`. Context according to `gfp`.
+    pub(super) fn new(len: usize, gfp: u32) -> Result<Self> {
+        // SAFETY: With a null pointer this is an allocation, which accepts any size.
+        let p = unsafe {
+            k::krealloc_node_align_noprof(core::ptr::null(), len, ALIGN, gfp, k::NUMA_NO_NODE)
+        };
+        let start = NonNull::new(p.cast::<u8>()).ok_or(ENOMEM)?;
+        Ok(Self { start, len })
+    }
+
+    /// Returns the address of the first byte.
+    pub(super) fn start(&self) -> NonNull<u8> {
+        self.start
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        // SAFETY: `new` allocated the memory, and this value has owned it since.
+        unsafe { k::kfree(self.start.as_ptr().cast()) };
+    }
+}
+
+/// The buffers of a slot.
+///
+/// # Invariants
+///
+/// `large` is accessed only by the task that owns the slot's request, or while no task does.
+pub(super) struct Buffers {
+    persistent: Memory,
+    large: UnsafeCell<Option<Memory>>,
+}
+
+impl Buffers {
+    /// Allocates the persistent buffer of `len` bytes. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new(len: usize) -> Result<Self> {
+        Ok(Self {
+            persistent: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
+            large: UnsafeCell::new(None),
+        })
+    }
+
+    /// Returns the persistent buffer, if it has `len` bytes.
+    fn persistent(&self, len: usize) -> Option<NonNull<u8>> {
+        (len <= self.persistent.len).then_some(self.persistent.start)
+    }
+
+    /// Allocates `len` bytes for the current RPC.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs in the task that owns the slot's request.
+    unsafe fn allocate_large(&self, len: usize) -> Result<NonNull<u8>> {
+        // SAFETY: The function has no preconditions. It returns the mask for the current task: no
+        // retries and no warnings for a worker of rpciod, whose scope forbids recursion into a file
+        // system.
+        let memory = Memory::new(len, unsafe { raw::rpc_task_gfp_mask() })?;
+        let start = memory.start;
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { *self.large.get() = Some(memory) };
+        Ok(start)
+    }
+
+    /// Returns whether the current RPC has a large buffer.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs in the task that owns the slot's request.
+    pub(super) unsafe fn has_large(&self) -> bool {
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { (*self.large.get()).is_some() }
+    }
+
+    /// Frees the large buffer of an RPC, if it had one.
+    ///
+    /// # Safety
+    ///
+    /// The caller runs in the task that owns the slot's request, and neither a device nor another
+    /// thread uses the buffers.
+    pub(super) unsafe fn free_large(&self) {
+        // SAFETY: By the safety requirements and the type invariants no other task has access.
+        unsafe { *self.large.get() = None };
+    }
+}
+
+/// Rounds `len` up to the alignment of a part. Returns `None` on overflow.
+fn aligned(len: usize) -> Option<usize> {
+    // The alignment is a power of two.
+    len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
+}
+
+/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`: SUNRPC tries again after 60 ms.
+///
+/// # Safety
+///
+/// The caller runs in `task`, a live task whose `tk_rqstp` is null or embedded in a `Slot<T>`.
+pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Result {
+    // SAFETY: By the safety requirements the task owns the request, and a slot contains it. Slots
+    // live as long as their transport.
+    let (xprt, rqst, slot, call, reply) = unsafe {
+        let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
+        let slot = Slot::<T>::from_rqst(rqst);
+        let rqst = rqst.as_ptr();
+        let xprt = Xprt::<T>::from_raw((*rqst).rq_xprt);
+        (xprt, rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
+    };
+    let call = aligned(call).ok_or(ENOMEM)?;
+    let total = aligned(reply)
+        .and_then(|r| r.checked_add(call))
+        .ok_or(ENOMEM)?;
+    let Some(start) = slot.buffers.persistent(total) else {
+        // SAFETY: The caller makes the same promise, and the slot contains the request.
+        return unsafe { allocate_large(xprt, slot, (call, total)) };
+    };
+    // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
+    unsafe { set_buffers(rqst, start, call) };
+    Ok(())
+}
+
+/// Implements [`allocate`] for an RPC that needs `total` bytes, `call` of them for the call, which
+/// the persistent buffer does not have.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+///
+/// # Safety
+///
+/// The caller runs in the task that owns the request in `slot`, a slot of `xprt`.
+#[cold]
+unsafe fn allocate_large<T: Transport>(
+    xprt: &Xprt<T>,
+    slot: &Slot<T>,
+    (call, total): (usize, usize),
+) -> Result {
+    // SAFETY: The caller makes the same promise.
+    let start = unsafe { slot.buffers.allocate_large(total) }?;
+    xprt.data().large_buffer_allocated(total);
+    // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
+    unsafe { set_buffers(slot.as_rqst(), start, call) };
+    Ok(())
+}
+
+/// Sets the buffers of a request: `call` bytes for the call, and the rest for the reply.
+///
+/// # Safety
+///
+/// - The caller runs in the task that owns the request.
+/// - `start` points to more than `call` bytes.
+unsafe fn set_buffers(rqst: *mut raw::rpc_rqst, start: NonNull<u8>, call: usize) {
+    // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
+    // `call` bytes.
+    unsafe {
+        (*rqst).rq_buffer = start.as_ptr().cast();
+        (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
     }
 }

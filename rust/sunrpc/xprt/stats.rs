@@ -2,7 +2,9 @@
 
 //! SUNRPC's counters of a transport.
 
-use core::fmt;
+use kernel::fmt;
+use kernel::num::casts::usize_as_u64;
+use kernel::prelude::*;
 
 use super::super::time::{now, HZ};
 use super::handle::Xprt;
@@ -36,9 +38,7 @@ pub(crate) struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        core::write!(
-            f,
-            "0 {} {} {} {} {} {} {} {} {}",
+        let counts = [
             self.binds,
             self.connects,
             self.connect_secs,
@@ -47,8 +47,12 @@ impl fmt::Display for Counts {
             self.recvs,
             self.bad_xids,
             self.req_u,
-            self.bklog_u
-        )
+            self.bklog_u,
+        ];
+        f.write_str("0")?;
+        counts
+            .iter()
+            .try_for_each(|count| f.write_fmt(fmt!(" {count}")))
     }
 }
 
@@ -57,20 +61,18 @@ impl<T: Transport> Xprt<T> {
     /// different times.
     pub(crate) fn counts(&self) -> Counts {
         let xprt = self.as_raw();
-        // SAFETY: The transport is alive. SUNRPC, too, reads these counters without a lock.
+        // SAFETY: The transport is alive. SUNRPC reads these counters without a lock as well.
         let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
-        // CAST: At most 1000.
-        let hz = HZ as u64;
-        // CAST: `unsigned long` has 64 bits at most.
-        let idle = now().wrapping_sub(last_used) as u64 / hz;
+        let secs = |jiffies: usize| usize_as_u64(jiffies / HZ);
+        let idle = secs(now().wrapping_sub(last_used));
         Counts {
-            binds: stat.bind_count as u64,
-            connects: stat.connect_count as u64,
-            connect_secs: stat.connect_time as u64 / hz,
+            binds: usize_as_u64(stat.bind_count),
+            connects: usize_as_u64(stat.connect_count),
+            connect_secs: secs(stat.connect_time),
             idle_secs: if self.is_connected() { idle } else { 0 },
-            sends: stat.sends as u64,
-            recvs: stat.recvs as u64,
-            bad_xids: stat.bad_xids as u64,
+            sends: usize_as_u64(stat.sends),
+            recvs: usize_as_u64(stat.recvs),
+            bad_xids: usize_as_u64(stat.bad_xids),
             req_u: stat.req_u,
             bklog_u: stat.bklog_u,
         }
@@ -81,7 +83,7 @@ impl<T: Transport> Xprt<T> {
 #[kernel::prelude::kunit_tests(rpcrdma_sunrpc_stats)]
 mod tests {
     use super::*;
-    use crate::text::Text;
+    use crate::text::StackString;
 
     #[test]
     fn each_counter_is_displayed_in_its_place() {
@@ -96,6 +98,6 @@ mod tests {
             req_u: 9,
             bklog_u: 10,
         };
-        assert!(Text::<64>::new(&counts).as_bytes() == b"0 2 3 4 5 6 7 8 9 10");
+        assert!(StackString::<64>::new(&fmt!("{counts}")).as_bytes() == b"0 2 3 4 5 6 7 8 9 10");
     }
 }

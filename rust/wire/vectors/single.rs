@@ -3,8 +3,8 @@
 //! Messages with one chunk of one segment, and messages that are almost such ones.
 
 use super::super::{
-    peek, Brief, BriefLong, Direction, EncodeError, Limits, ListProc, Lists, Message, OneSegment,
-    ReadListWriter, ReadSegment, Segment, Version,
+    peek, CommonReply, Direction, Limits, Lists, Message, OneSegment, OnlyChunk, ReadSegment,
+    Segment, Version,
 };
 use super::ensure;
 
@@ -79,12 +79,9 @@ pub fn check() -> Check {
         check_read(version)?;
         check_write(version)?;
         check_others(version)?;
-        check_written(version)?;
-        check_reply_written(version)?;
-        check_brief(version)?;
-        check_brief_long(version)?;
+        check_common_reply(version)?;
     }
-    check_brief_direction()
+    check_common_direction()
 }
 
 fn check_read(version: Version) -> Check {
@@ -164,8 +161,10 @@ fn check_others(version: Version) -> Check {
         );
     }
     for words in [READ, WRITE] {
-        let long = message(&mut buf, version, 1, &words)?;
-        ensure!(!is_split(version, long), "single: RDMA_NOMSG");
+        for (proc, split) in [(1, true), (2, false), (3, false), (4, false), (5, false)] {
+            let typed = message(&mut buf, version, proc, &words)?;
+            ensure!(is_split(version, typed) == split, "single: type");
+        }
         let bytes = message(&mut buf, version, 0, &words)?;
         ensure!(!is_split(other(version), bytes), "single: another version");
     }
@@ -179,130 +178,46 @@ fn other(version: Version) -> Version {
     }
 }
 
-/// Begins the header of [`message`].
-fn begin(buf: &mut [u8], version: Version) -> Result<ReadListWriter<'_>, EncodeError> {
-    version.begin(buf, 7, 32, Direction::Reply, ListProc::Msg)
-}
-
-/// Writes lists with one read segment, or with one write chunk of one segment, as lists of any
-/// length are written.
-fn write_any(buf: &mut [u8], version: Version, read: bool) -> Result<usize, EncodeError> {
-    let mut lists = begin(buf, version)?;
-    if read {
-        lists.segment(8, SEGMENT)?;
-        return lists.finish();
-    }
-    let mut chunk = lists.write_list()?.chunk()?;
-    chunk.segment(SEGMENT)?;
-    chunk.end().finish()
-}
-
-/// Writes the same lists at once.
-fn write_single(buf: &mut [u8], version: Version, read: bool) -> Result<usize, EncodeError> {
-    let lists = begin(buf, version)?;
-    if read {
-        lists.only_read(8, SEGMENT)
-    } else {
-        lists.only_write(SEGMENT)
-    }
-}
-
-/// Lists of one segment are written as any lists are, into a buffer of any length.
-fn check_written(version: Version) -> Check {
-    for (words, read) in [(&READ, true), (&WRITE, false)] {
-        let mut buf = [0; BUF];
-        let bytes = message(&mut buf, version, 0, words)?;
-        let (mut one, mut any) = ([0xff; BUF], [0xff; BUF]);
-        let len = write_single(&mut one, version, read);
-        // The vector ends with two words of the RPC message.
-        ensure!(len == Ok(bytes.len().saturating_sub(8)), "single: length");
-        ensure!(
-            len == write_any(&mut any, version, read),
-            "single: same length"
-        );
-        ensure!(one == any, "single: same bytes");
-        let header = one.get(..len.unwrap_or_default()).ok_or("buffer")?;
-        ensure!(bytes.starts_with(header), "single: written");
-        for room in 0..bytes.len().saturating_sub(8) {
-            let short = one.get_mut(..room).ok_or("buffer")?;
-            let refused = write_single(short, version, read);
-            ensure!(refused == Err(EncodeError::NoRoom), "single: no room");
+/// Replies without lists, or whose only chunk has one segment. Any other message has to be decoded
+/// as a whole.
+fn check_common_reply(version: Version) -> Check {
+    let is_some = |bytes: &[u8]| CommonReply::of(version, bytes).is_some();
+    let mut buf = [0; BUF];
+    for (proc, words, chunk) in [
+        (0, &WRITE[..], OnlyChunk::Write(SEGMENT)),
+        (0, &[0, 0, 0, 7, 1], OnlyChunk::None),
+        (1, &REPLY, OnlyChunk::Reply(SEGMENT)),
+    ] {
+        let foreign = message(&mut buf, other(version), proc, words)?;
+        ensure!(!is_some(foreign), "common: another version");
+        for proc in [u32::from(proc == 0), 2, 3, 4, 5] {
+            let typed = message(&mut buf, version, proc, words)?;
+            ensure!(!is_some(typed), "common: another type");
         }
-    }
-    Ok(())
-}
-
-/// A reply chunk of one segment is written as any reply chunk is, into a buffer of any length.
-fn check_reply_written(version: Version) -> Check {
-    let mut buf = [0; BUF];
-    let bytes = message(&mut buf, version, 0, &REPLY)?;
-    let mut any = [0xff; BUF];
-    let lists = begin(&mut any, version).map_err(|_| "begin")?;
-    let lists = lists.write_list().and_then(|w| w.reply_chunk());
-    let mut chunk = lists.and_then(|w| w.chunk()).map_err(|_| "lists")?;
-    chunk.segment(SEGMENT).map_err(|_| "segment")?;
-    ensure!(chunk.finish() == bytes.len(), "reply: same length");
-    let write = |out: &mut [u8]| begin(out, version)?.only_reply(SEGMENT);
-    let mut one = [0xff; BUF];
-    ensure!(write(&mut one) == Ok(bytes.len()), "reply: length");
-    ensure!(one == any && one.starts_with(bytes), "reply: written");
-    for room in 0..bytes.len() {
-        let short = one.get_mut(..room).ok_or("buffer")?;
-        ensure!(write(short) == Err(EncodeError::NoRoom), "reply: no room");
-    }
-    Ok(())
-}
-
-/// Replies in a reply chunk of one segment. Any other message has to be decoded as a whole.
-fn check_brief_long(version: Version) -> Check {
-    let is_none = |bytes: &[u8]| BriefLong::of(version, bytes).is_none();
-    let mut buf = [0; BUF];
-    let foreign = message(&mut buf, other(version), 1, &REPLY)?;
-    ensure!(is_none(foreign), "long: another version");
-    let inline = message(&mut buf, version, 0, &REPLY)?;
-    ensure!(is_none(inline), "long: RDMA_MSG");
-    let bytes = message(&mut buf, version, 1, &REPLY)?;
-    let long = BriefLong::of(version, bytes).ok_or("long: not decoded")?;
-    ensure!(long.segment == SEGMENT, "long: segment");
-    ensure!((long.xid, long.credits) == (7, 32), "long: first words");
-    for len in 0..bytes.len() {
-        let short = bytes.get(..len).ok_or("buffer")?;
-        ensure!(is_none(short), "long: cut off");
-    }
-    for words in OTHERS.iter().copied().chain([&READ[..], &WRITE[..]]) {
-        let bytes = message(&mut buf, version, 1, words)?;
-        ensure!(is_none(bytes), "long: other lists");
-    }
-    Ok(())
-}
-
-/// Replies without lists, or with one write chunk of one segment. Any other message has to be
-/// decoded as a whole.
-fn check_brief(version: Version) -> Check {
-    let is_some = |bytes: &[u8]| Brief::of(version, bytes).is_some();
-    let mut buf = [0; BUF];
-    for (words, segment) in [(&WRITE[..], Some(SEGMENT)), (&[0, 0, 0, 7, 1], None)] {
-        let foreign = message(&mut buf, other(version), 0, words)?;
-        ensure!(!is_some(foreign), "brief: another version");
-        let long = message(&mut buf, version, 1, words)?;
-        ensure!(!is_some(long), "brief: RDMA_NOMSG");
-        let bytes = message(&mut buf, version, 0, words)?;
+        let bytes = message(&mut buf, version, proc, words)?;
         let decoded = Message::decode(bytes, &Limits::NONE).map_err(|_| "refused")?;
-        let brief = Brief::of(version, bytes).ok_or("brief: not decoded")?;
-        ensure!(brief.segment == segment, "brief: segment");
-        ensure!(brief.payload == decoded.payload(), "brief: RPC message");
-        ensure!((brief.xid, brief.credits) == (7, 32), "brief: first words");
+        let reply = CommonReply::of(version, bytes).ok_or("common: not decoded")?;
+        ensure!(reply.chunk == chunk, "common: chunk");
+        ensure!(reply.payload == decoded.payload(), "common: RPC message");
+        ensure!((reply.xid, reply.credits) == (7, 32), "common: first words");
+        for len in 0..decoded.header_len() {
+            let short = bytes.get(..len).ok_or("buffer")?;
+            ensure!(!is_some(short), "common: cut off");
+        }
     }
     for words in OTHERS.iter().copied().chain([&READ[..]]) {
         let bytes = message(&mut buf, version, 0, words)?;
         let absent = words.starts_with(&[0, 0, 0]);
-        ensure!(is_some(bytes) == absent, "brief: other lists");
+        ensure!(is_some(bytes) == absent, "common: other lists");
+        let alone = words.starts_with(&[0, 0, 1]);
+        let long = message(&mut buf, version, 1, words)?;
+        ensure!(is_some(long) == alone, "common: other lists, RDMA_NOMSG");
     }
     Ok(())
 }
 
 /// A message of version two is decoded as a whole unless its direction is REPLY.
-fn check_brief_direction() -> Check {
+fn check_common_direction() -> Check {
     let mut buf = [0; BUF];
     for (proc, words) in [(0, &WRITE[..]), (1, &REPLY[..])] {
         let bytes = message(&mut buf, Version::Two, proc, words)?;
@@ -311,9 +226,8 @@ fn check_brief_direction() -> Check {
             let copy = copy.get_mut(..bytes.len()).ok_or("buffer")?;
             copy.copy_from_slice(bytes);
             *copy.get_mut(19).ok_or("buffer")? = direction;
-            let brief = Brief::of(Version::Two, copy).is_some();
-            let long = BriefLong::of(Version::Two, copy).is_some();
-            ensure!(!brief && !long, "brief: direction");
+            let common = CommonReply::of(Version::Two, copy);
+            ensure!(common.is_none(), "common: direction");
         }
     }
     Ok(())

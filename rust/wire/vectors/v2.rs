@@ -367,7 +367,7 @@ pub fn check_message() -> Check {
     check_neutral_encode()
 }
 
-/// What to do with messages that cannot be decoded: their first words, and the answers of a
+/// Messages that cannot be decoded, with the remedies: their first words, and the answers of a
 /// requester and of a responder. The XID is 1.
 const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 20] = [
     // An answer needs the XID and the version of the message, and nothing else.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! What a responder does with the commonest calls, and with their replies. The names say which NFS
+//! The responder's path for the commonest calls and their replies. The names say which NFS
 //! operation has such a call.
 
 use std::hint::black_box;

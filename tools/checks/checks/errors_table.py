@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Checks that the admin guide has what the log says about mounts and listeners that failed.
+"""Checks that the admin guide has the log's lines about failed mounts and listeners.
 
 The rows are those of `ADVICE` in two files of the module. tools/checks/errors_table.py writes them
 to the guide.
@@ -19,7 +19,7 @@ PAGE = "Documentation/admin-guide.rst"
 #: The files with the rows, and what stands before the error message of a row.
 SOURCES = {
     "rust/client/advice.rs": "mount",
-    "rust/server/log/advice.rs": "portlist: write error",
+    "rust/server/log.rs": "portlist: write error",
 }
 _WIDTH = 96
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Reads the golden bytes in rust/wire/vectors. The tests of the dissector read them, too."""
+"""Reads the golden bytes in rust/wire/vectors, also for the tests of the dissector."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that each sysctl has its scenario and its entry in a guide, with the same numbers.
 
-A setting is `Knob::new(c"name", default, least, greatest)`, or a `Choice` of words. Its scenario
-has the three numbers in `RANGES` or `ADDED`, or names the choice. Its guide has a term such as
-"``name``: 4 to 300, default 8". Of a counter both have the name.
+A setting is `IntSysctl::new(c"name", default, least, greatest)`, or an `EnumSysctl` of words. Its
+scenario has the three numbers in `RANGES` or `ADDED`, or names the choice. Its guide has a term
+such as "``name``: 4 to 300, default 8". Of a counter both have the name.
 """
 
 from __future__ import annotations
@@ -21,14 +21,21 @@ _SCENARIOS = "tools/lab/scenarios"
 #: The files with the sysctls: the scenario and the guide of each.
 SOURCES = {
     "rust/client/config.rs": (f"{_SCENARIOS}/test_sysctl.py", "Documentation/admin-guide.rst"),
+    "rust/client/legacy.rs": (f"{_SCENARIOS}/test_sysctl.py", "Documentation/admin-guide.rst"),
     "rust/server/config.rs": (
+        f"{_SCENARIOS}/test_server_sysctl.py",
+        "Documentation/server-guide.rst",
+    ),
+    "rust/server/legacy.rs": (
         f"{_SCENARIOS}/test_server_sysctl.py",
         "Documentation/server-guide.rst",
     ),
 }
 
-_NEW = re.compile(r'static \w+: (Knob|Choice|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);')
-_STATIC = re.compile(r"^(?:pub\S* )?static \w+: (?:Knob|Choice|Counter)\b", re.MULTILINE)
+_NEW = re.compile(
+    r'static \w+: (IntSysctl|EnumSysctl|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);'
+)
+_STATIC = re.compile(r"^(?:pub\S* )?static \w+: (?:IntSysctl|EnumSysctl|Counter)\b", re.MULTILINE)
 _LIMITS = {"i32::MIN": str(-(2**31)), "i32::MAX": str(2**31 - 1)}
 _TERM = re.compile(r"^``\w.*$", re.MULTILINE)
 
@@ -58,7 +65,7 @@ def declared(text: str) -> list[Sysctl]:
     for match in _NEW.finditer(text):
         kind, _, name, rest = match.groups()
         line = line_of(text, match.start())
-        numbers = _range(rest) if kind == "Knob" else None
+        numbers = _range(rest) if kind == "IntSysctl" else None
         found.append(Sysctl(name, line, numbers, tuple(re.findall(r'"(\w+)"', rest))))
     return found
 
@@ -77,7 +84,7 @@ def tried(scenario: str) -> dict[str, Range | None]:
 
 
 def described(page: str) -> dict[str, str]:
-    """Returns the names in the terms of a page, each with what the term says about it."""
+    """Returns the names in the terms of a page, each with the text of its term."""
     found: dict[str, str] = {}
     for match in _TERM.finditer(page):
         *_, last = groups = match[0].split("; ")
@@ -91,7 +98,7 @@ def described(page: str) -> dict[str, str]:
 
 
 def _says(sysctl: Sysctl) -> list[str]:
-    """Returns what the term of a sysctl has to contain."""
+    """Returns the text that the term of a sysctl has to contain."""
     if sysctl.words:
         return [f"``{word}``" for word in sysctl.words]
     if sysctl.range in (None, (0, 0, 0)):

@@ -41,7 +41,7 @@ def _check_place(tree: Tree, path: str, pattern: str, version: str) -> list[Find
 
 
 def check(tree: Tree) -> list[Finding]:
-    """Reports every place that names no version, or another one than VERSION."""
+    """Reports every place that names no version, or a version other than that of VERSION."""
     text = tree.text(SOURCE) if SOURCE in tree.files else ""
     if not re.fullmatch(r"\d+\.\d+\.\d+\n", text):
         return [Finding(SOURCE, 1, "must be one line such as 1.2.3")]

@@ -64,7 +64,7 @@ def _arrays(tree: Tree) -> dict[tuple[str, str], bytes]:
 
 
 def _wrong(example: Example, want: bytes | None) -> str | None:
-    """Returns what is wrong with an example."""
+    """Returns the defects of an example."""
     if want is None:
         return f"no golden bytes {' '.join(example.array)}"
     if example.data == want:

@@ -73,7 +73,7 @@ class Layering(TreeTest):
     def test_server_names_no_c(self):
         files = {
             "rust/server.rs": FORBID + "use kernel::bindings;\n",
-            "rust/server/config.rs": "use crate::raw::X;\nuse crate::sunrpc::sysctl::Knob;\n",
+            "rust/server/config.rs": "use crate::raw::X;\nuse crate::sunrpc::sysctl::IntSysctl;\n",
         }
         self.fails(
             files,

@@ -64,6 +64,7 @@ class Clippy(unittest.TestCase):
     def test_the_users_build_has_no_options(self):
         self.assertIn([], clippy.BUILDS.values())
         self.assertIn(["RPCRDMA_KUNIT=y", "SAMPLES=y"], clippy.BUILDS.values())
+        self.assertIn(["RPCRDMA_LEGACY=n"], clippy.BUILDS.values())
 
 
 if __name__ == "__main__":

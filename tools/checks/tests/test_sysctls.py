@@ -12,13 +12,13 @@ SCENARIO, PAGE = sysctls.SOURCES[SOURCE]
 
 FILES = {
     SOURCE: """\
-static SLOTS: Knob = Knob::new(c"slots", 8, 4, 300);
-pub(crate) static ANY: Knob = Knob::new(c"any", 0, i32::MIN, i32::MAX);
-static WORD: Choice = Choice::new(c"word", &["one", "two"], 1);
+static SLOTS: IntSysctl = IntSysctl::new(c"slots", 8, 4, 300);
+pub(crate) static ANY: IntSysctl = IntSysctl::new(c"any", 0, i32::MIN, i32::MAX);
+static WORD: EnumSysctl = EnumSysctl::new(c"word", &["one", "two"], 1);
 static SEEN: Counter = Counter::new(c"stat_seen");
-static OLD: Knob = zero(c"stat_old");
-static ASKS: Knob =
-    Knob::new(c"asks", 0, 0, 1);
+static OLD: IntSysctl = zero(c"stat_old");
+static ASKS: IntSysctl =
+    IntSysctl::new(c"asks", 0, 0, 1);
 """,
     SCENARIO: """\
 RANGES = {
@@ -87,7 +87,7 @@ class Sysctls(TreeTest):
         self.finds(PAGE, "``one`` or ", "", 3, 'word lacks "``one``" in')
 
     def test_source_that_cannot_be_read(self):
-        source = FILES[SOURCE] + "static MORE: Knob = other::<4>();\n"
+        source = FILES[SOURCE] + "static MORE: IntSysctl = other::<4>();\n"
         self.fails(FILES | {SOURCE: source}, (f"{SOURCE}:0", "cannot read"))
         self.fails({**FILES, SOURCE: ""}, (f"{SOURCE}:0", "cannot read"))
 

@@ -33,6 +33,8 @@ KERNEL_OBJECTS = (
 )
 _CRATES = ("core", "compiler_builtins", "ffi", "kernel", "bindings", "pin_init")
 RUST_OBJECTS = (*(f"rust/{name}.o" for name in _CRATES), "rust/helpers/helpers.o")
+# Functions of SUNRPC whose calls the harness intercepts.
+WRAPPED = ("xprt_force_disconnect", "svc_reg_xprt_class")
 STOCK_OBJECT = "net/sunrpc/xprtrdma/rpcrdma.o"
 #: The library with which the stock module's server makes RDMA Reads and Writes.
 STOCK_HELPERS = ("drivers/infiniband/core/rw.o",)
@@ -101,7 +103,8 @@ def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path) -> Path:
     """Builds one object of an external module. Undefined symbols are no error."""
     make = ["make", "-C", kernel.obj, f"M={tree}", f"-j{settings.jobs()}"]
     env = {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
-    logged([*make, *kernel.tools.make_args(), target], log, env=env)
+    # The harness has scenarios of RFC 5666, so the module has it, whatever the environment says.
+    logged([*make, *kernel.tools.make_args(), "RPCRDMA_LEGACY=y", target], log, env=env)
     return tree / target
 
 
@@ -139,7 +142,7 @@ def symbols(path: Path, *options: str) -> set[str]:
 def _missing(joined: Path, user: Iterable[Path]) -> list[str]:
     """Returns the symbols that no object defines."""
     there = set(LIBRARY).union(*(symbols(path, "--defined-only") for path in user))
-    there |= {"const_current_task", "__real_xprt_force_disconnect"}
+    there |= {"const_current_task", *(f"__real_{name}" for name in WRAPPED)}
     return sorted(symbols(joined, "-u") - there)
 
 
@@ -180,7 +183,8 @@ def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: P
     addresses = [f"-Wl,--defsym={n}={MISSING + i * MISSING_STEP:#x}" for i, n in enumerate(names)]
     response = root / f"{name}.symbols"
     response.write_text("\n".join(addresses) + "\n")
-    options = ["-static", "-no-pie", "-Wl,--wrap=xprt_force_disconnect", "-Wl,-z,noexecstack"]
+    options = ["-static", "-no-pie", "-Wl,-z,noexecstack"]
+    options += [f"-Wl,--wrap={name}" for name in WRAPPED]
     options += ["-Wl,--defsym=const_current_task=current_task", f"@{response}"]
     objects = [joined, *user, table.with_suffix(".o")]
     logged([*compiler, *options, *objects, "-o", program], log)

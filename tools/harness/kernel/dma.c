@@ -16,7 +16,7 @@ struct mapping {
 	u64 addr;
 	size_t len;
 	enum dma_data_direction way;
-	size_t synced;	/* so many bytes were made visible to a device that reads them */
+	size_t synced;	/* bytes that were made visible to a device that reads them */
 	u64 sum;	/* of these bytes, as they were then */
 };
 

@@ -282,7 +282,7 @@ static void probe_fails_locally(void)
 	end_after_reconnecting(rpc);
 }
 
-/* The peer acknowledges no probe. The module must probe the next connection, too. */
+/* The peer acknowledges no probe. The module must also probe the next connection. */
 static void probe_finds_nobody(void)
 {
 	struct h_rpc *rpc = begin_with(H_INLINE);

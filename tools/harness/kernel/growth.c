@@ -59,7 +59,7 @@ static void set_size(u32 size)
 	h_live(LOOK);
 }
 
-/* Lets each Receive get a message, and the module announce what has come of it. */
+/* Lets each Receive get a message, and the module announce the new size. */
 static void use_all(void)
 {
 	run_inline(ROUND);

@@ -97,7 +97,7 @@ struct h_allocations {
 };
 
 extern struct h_allocations h_allocations;
-/* Allocations of the module's Rust code of at least so many bytes fail; 0: none fails. */
+/* Allocations of the module's Rust code of at least this many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
 /* There is no contiguous memory for more than eight pages. */
 extern bool h_fragmented;
@@ -405,14 +405,14 @@ extern bool h_quiet;
 /* --- requester.c --- */
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(enum h_kind_number kind);
-void h_configure(u32 reads);	/* calls CONF_RDMA: so many RDMA Reads may be active */
+void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- service.c --- */
-/* Starts the service with so many threads; changes their number. The device must be there. */
+/* Starts the service with this many threads; changes their number. The device must exist. */
 void h_serve_start(unsigned int count);
 void h_serve_threads(unsigned int count);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
@@ -421,6 +421,8 @@ void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
+/* Has the service take payloads out of its replies again; the second page of each is h_cached. */
+extern bool h_truncates;
 /* Procedures of the service sleep while it is set; lets them go on. */
 extern bool h_procedures_wait;
 void h_procedures_go(void);
@@ -430,7 +432,10 @@ extern unsigned int h_most_looks;
 /* --- transport.c --- */
 extern struct rpc_xprt *h_xprt;
 extern bool h_ready;		/* code of the module that is not in a thread may not sleep */
+int h_insmod(void);		/* loads the module; returns the result of its initialisation */
 void h_load(void);		/* loads the module, and adds a device */
+void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
+void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
 void h_unload(void);		/* unloads the module, and checks that nothing is left */
 extern unsigned int h_disconnects;	/* calls of xprt_force_disconnect() */
 void h_begin(void);		/* loads the module, adds a device, creates a transport */
@@ -511,6 +516,8 @@ void h_single_reads(void);
 
 /* --- refused.c --- */
 void h_receives_refused(void);
+void h_class_refused(void);
+void h_class_refused_mounted(void);
 void h_invalidation_refused(void);
 
 /* --- held.c --- */
@@ -540,6 +547,7 @@ void h_quiet_and_long(void);
 void h_quiet_and_many(void);
 void h_quiet_and_reused(void);
 void h_quiet_and_shared(void);
+void h_quiet_and_truncated(void);
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {

@@ -30,7 +30,7 @@ struct uts_namespace init_uts_ns;
 const int sysctl_vals[] = { 0, 1, 2, 3, 4, 100, 200, 1000, 3000, INT_MAX, 65535, -1 };
 const unsigned long sysctl_long_vals[] = { 0, 1, LONG_MAX };
 
-/* --- Modules: check_nothing_left() finds a reference too many or too few --- */
+/* --- Modules: h_check_nothing_left() finds a reference too many or too few --- */
 
 static int module_references;
 
@@ -48,6 +48,12 @@ void __module_get(struct module *module)
 void module_put(struct module *module)
 {
 	module_references--;
+}
+
+/* While a module is being initialised, its loader has a reference as well. */
+int module_refcount(struct module *module)
+{
+	return 1 + module_references;
 }
 
 int h_module_references(void)

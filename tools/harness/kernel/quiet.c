@@ -97,8 +97,8 @@ void h_quiet_and_long(void)
 }
 
 /*
- * So many replies are sent before the first completion that the next one has to wait. It is sent
- * when the completions have come, although nothing else is sent.
+ * Replies fill the send queue before the first completion, and the next one waits. It is sent
+ * when the completions have been handled, although nothing else is sent.
  */
 void h_quiet_and_many(void)
 {
@@ -181,6 +181,31 @@ void h_quiet_and_shared(void)
 		h_expect(page_count(h_cached) == 1, "%d references to a page are kept",
 			 page_count(h_cached) - 1);
 	}
+	h_serve_end();
+	__free_page(h_cached);
+}
+
+/*
+ * No page of the page cache is left to a thread of the service when the service takes it out of a
+ * reply again, and the connection is lost meanwhile.
+ */
+void h_quiet_and_truncated(void)
+{
+	h_cached = alloc_page(GFP_KERNEL);
+	h_truncates = true;
+	h_serve_begin();
+	h_serve_threads(2);
+	h_settle();
+	h_procedures_wait = true;
+	h_ask(H_READ_1M_ADJACENT);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_cm_disconnected();
+	h_settle();
+	h_procedures_go();
+	h_settle();
+	h_expect(page_count(h_cached) == 1, "%d references to a page are kept",
+		 page_count(h_cached) - 1);
 	h_serve_end();
 	__free_page(h_cached);
 }

@@ -2,12 +2,9 @@
 /* Scenarios of a second connection, and what the module allocates for it. */
 #include "harness.h"
 
-/*
- * The most objects that a further connection may allocate, and the size of the largest: half a
- * page.
- */
+/* The most objects that a further connection may allocate, and the size of the largest. */
 #define OBJECTS	12
-#define LARGEST	2048
+#define LARGEST	1024
 
 static const struct h_reply plain;
 

@@ -35,7 +35,7 @@ void h_receives_refused(void)
 	h_end();
 }
 
-/* The memory of a call whose reply has come cannot be invalidated. The close does that. */
+/* The memory of an answered call cannot be invalidated. The close does that. */
 void h_invalidation_refused(void)
 {
 	struct h_rpc *rpc;

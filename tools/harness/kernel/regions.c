@@ -4,7 +4,7 @@
  */
 #include "harness.h"
 
-/* Connects with so many regions; 0: as many as the module makes. */
+/* Connects with this many regions; 0: as many as the module makes. */
 static void begin(unsigned int regions)
 {
 	h_iwarp = true;

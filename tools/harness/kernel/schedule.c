@@ -26,8 +26,8 @@ static struct past {
 	bool replied, again, given_up, anew;
 } past[H_RPCS];
 /*
- * lost: the connection has ended. excused: an event ends the connection, so that the module may end
- * it, too. late: event T has occurred.
+ * lost: the connection has ended. excused: an event ends the connection, so that the module may
+ * also end it. late: event T has occurred.
  */
 static bool lost, excused, late;
 

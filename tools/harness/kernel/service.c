@@ -43,17 +43,18 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind)
 }
 
 struct page *h_cached;
+bool h_truncates;
 
 /* Takes pages of the thread for the payload of its reply. Returns the first one. */
 static struct page **take_pages(struct svc_rqst *rqst, u32 len)
 {
-	struct page **pages = rqst->rq_next_page;
+	struct page **pages = rqst->rq_next_page, **cached = pages + h_truncates;
 	u32 i;
 
-	if (h_cached && len <= PAGE_SIZE) {
-		put_page(*pages);
+	if (h_cached && (len <= PAGE_SIZE || h_truncates)) {
+		put_page(*cached);
 		get_page(h_cached);
-		*pages = h_cached;
+		*cached = h_cached;
 	}
 	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE);
 	for (i = 0; i < len && h_payloads; i++) {
@@ -81,6 +82,10 @@ static void encode(struct svc_rqst *rqst, const struct h_kind *kind)
 	if (kind->marked)
 		h_expect(!svc_encode_result_payload(rqst, at, payload),
 			 "the payload cannot be marked");
+	if (h_truncates) {
+		xdr_truncate_encode(xdr, at);
+		rqst->rq_next_page = xdr->page_ptr + 1;
+	}
 }
 
 bool h_procedures_wait;

@@ -43,7 +43,7 @@ static void run_exit(void *unused)
 	cleanup_module();
 }
 
-static void make_xprt(void *unused)
+void h_make_xprt(void *unused)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -64,7 +64,7 @@ static void make_xprt(void *unused)
 	h_xprt = xprt;
 }
 
-void h_load(void)
+int h_insmod(void)
 {
 	int error = -1;
 
@@ -77,6 +77,13 @@ void h_load(void)
 	u_mark();
 	h_spawn("insmod", run_init, &error);
 	h_settle();
+	return error;
+}
+
+void h_load(void)
+{
+	int error = h_insmod();
+
 	h_expect(!error, "the module does not start: %d", error);
 	h_spawn("a device", h_device_add, NULL);
 	h_settle();
@@ -85,7 +92,7 @@ void h_load(void)
 void h_begin(void)
 {
 	h_load();
-	h_spawn("mount", make_xprt, NULL);
+	h_spawn("mount", h_make_xprt, NULL);
 	h_settle();
 	h_expect(h_xprt, "there is no transport");
 	h_ready = true;
@@ -109,11 +116,11 @@ static void put_xprt(void *unused)
 	xprt_put(h_xprt);
 }
 
-static void check_nothing_left(void)
+void h_check_nothing_left(void)
 {
 	if (h_sleepers()) {
 		h_print_sleepers();
-		u_fail("hang: %u threads sleep for ever", h_sleepers());
+		u_fail("hang: %u threads sleep endlessly", h_sleepers());
 	}
 	h_expect(!h_dma_live(), "leak: %u DMA mappings", h_dma_live());
 	h_expect(!h_objects(), "leak: %u objects of the device", h_objects());
@@ -130,7 +137,7 @@ void h_unload(void)
 	h_ready = false;
 	h_spawn("rmmod", run_exit, NULL);
 	h_settle();
-	check_nothing_left();
+	h_check_nothing_left();
 }
 
 void h_end(void)

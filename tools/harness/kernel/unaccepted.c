@@ -83,7 +83,7 @@ void h_removed_in_flood(void)
 	h_spawn("a removal", h_device_remove, NULL);
 	h_settle();
 	/* After a few more it finds the device gone. */
-	for (i = 0; i < 6 && h_objects(); i++) {
+	for (i = 0; i < 12 && h_objects(); i++) {
 		h_sleeping_allocation = 1;
 		h_allocation_go();
 		h_settle();

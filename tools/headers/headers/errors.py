@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Defines the errors of this package. A message says in one line what is wrong and what to do."""
+"""Defines the errors of this package. A message names the problem and the remedy in one line."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ class HeadersError(Exception):
     """An error that the user can correct. `details` has further lines, such as the end of a log."""
 
     def __init__(self, message: str, details: str = "") -> None:
-        """Creates an error. `message` says what is wrong and what to do."""
+        """Creates an error. `message` names the problem and the remedy."""
         super().__init__(message)
         self.details = details
 

@@ -164,7 +164,7 @@ def remove(build: Path) -> int:
     """Removes the installed files of a tree. Returns their number.
 
     A file that another flavour shares stays until that flavour is removed. A shared file that has
-    changed since its installation stays, too.
+    changed since its installation also stays.
     """
     record = Record.load(build)
     if record is None:

@@ -17,7 +17,7 @@ from .run import logged, output, tail
 from .tree import Tree
 
 #: Files that are not unpacked, to save time: a fifth of the tree is enough to build `rust/`. The
-#: patterns are tar's, where `*` matches slashes, too. The crates' bindings include headers of
+#: patterns are tar's, where `*` also matches slashes. The crates' bindings include headers of
 #: drivers/base and drivers/android.
 _UNNEEDED = (
     *(f"{folder}/*.c" for folder in ("drivers", "fs", "net", "sound")),

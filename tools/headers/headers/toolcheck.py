@@ -46,7 +46,7 @@ class Tools:
 
 @dataclass(frozen=True)
 class Fault:
-    """One fault. `package` corrects it when installed; it is empty if no package does."""
+    """A fault. `package` corrects it when installed; it is empty if no package does."""
 
     text: str
     package: str = ""

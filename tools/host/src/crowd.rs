@@ -17,7 +17,7 @@ use crate::proto::requester::backoff::Outage;
 pub const CLIENTS: usize = 1000;
 /// Milliseconds for which SUNRPC makes an RPC wait after a reported refusal.
 const TOLD: u32 = 3_000;
-/// Milliseconds for which a failure is not reported to RPCs (`HOLD` of `client/retry.rs`).
+/// Milliseconds for which a failure is not reported to RPCs (`HOLD` of `client/conn/connect.rs`).
 const HOLD: u32 = 8_000;
 /// Milliseconds within which the clients lose the server.
 const LOSS: u32 = 50;

@@ -63,7 +63,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// Checks credits and RDMA_DONEs: the limit is never exceeded, and sending never stops for ever.
+/// Checks credits and RDMA_DONEs: the limit is never exceeded, and sending always resumes.
 pub fn windows(data: &[u8]) {
     let mut input = Input::new(data);
     let (mut flow, mut dones) = (Flow::new(), Dones::default());

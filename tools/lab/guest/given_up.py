@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Calls that are given up before their replies come.
+"""Calls that are aborted before their replies arrive.
 
 given_up.py fill DIRECTORY
     Makes the files that the other commands read and write, on the server.
@@ -27,7 +27,7 @@ import time
 
 CHILDREN, BLOCK, REST = 8, 65536, 1.0
 #: With `rsize=8192` one read of it makes 24 calls: fewer than a server grants, since a client whose
-#: given-up calls occupy all credits has to connect anew.
+#: aborted calls occupy all credits has to reconnect.
 SIZE = 24 * 8192
 
 

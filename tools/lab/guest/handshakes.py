@@ -57,7 +57,7 @@ class Hosts:
         """The first message, refused, so that the mount fails at once; how long it was."""
         event = ["", ""]
         try:
-            # Earlier connections may have ended meanwhile.
+            # Earlier connections may have ended.
             while event[1] != connection:
                 event = self.peer.event(CALLING, "received", "disconnected")
         except SilenceError:

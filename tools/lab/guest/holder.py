@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Hold files open, or read them again and again, until told to stop.
+"""Hold files open, or read them repeatedly, until stopped.
 
 holder.py CONTROL hold|read PATTERN...
 

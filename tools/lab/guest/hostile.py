@@ -25,14 +25,14 @@ from peer import Call, Peer, SilenceError, header, lists, words
 
 #: Seconds in which a client in use must connect, call, or close a broken connection.
 COMING, CALLING, LEAVING = 90, 30, 3
-#: Seconds that a call is kept until others have come.
+#: Seconds that a call is kept until others arrive.
 WAITING = 0.5
-#: What the verbs part says if the client had left before it could do anything; if nothing that it
-#: did was acknowledged; if all went well.
+#: Results of the verbs part: the client had left before the first operation; no operation was
+#: acknowledged; success.
 GONE, UNHEARD, SUCCESS = "gone", "transport retry counter exceeded", "success"
 #: With which NFSv4 ends the recovery of its state: the operation and its argument.
 RECLAIM_COMPLETE = words(58, 0)
-#: What a reply inline has room for.
+#: The most bytes of an inline reply.
 INLINE = 4096 - 28
 
 
@@ -102,7 +102,7 @@ def welcome(peer):
 
 
 def indulge(peer, server):
-    """Gives true answers until NFSv4 has recovered its state and a call with data has come.
+    """Gives true answers until NFSv4 has recovered its state and a call with data arrives.
 
     nfsd lost that state in its restart. What fails of the recovery is lost for good, its open files
     first of all, and no transport is to blame. A call with data may well come before it.
@@ -160,7 +160,7 @@ def part(peer, connection):
         while next_call(peer, connection, LEAVING):
             pass
     except SilenceError:
-        # A server whose queue pair has failed disconnects, too.
+        # A server whose queue pair has failed also disconnects.
         peer.tell("disconnect", connection)
         peer.tell("drop", connection)
 

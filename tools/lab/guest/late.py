@@ -63,7 +63,7 @@ class Late:
 
 
 def serve(host):
-    """Serves a connection until told to stop or until the client leaves; returns if it stayed."""
+    """Serves a connection until stopped or until the client leaves; returns if it stayed."""
     late = Late(host.peer)
     call, stayed = None, True
     while stayed and not os.path.exists(STOP):

@@ -97,7 +97,7 @@ def after_many(link, count, limit):
 
 
 def no_receives(link):
-    """Takes no reply at all, and makes the server's device retry for ever."""
+    """Accepts no reply at all, and makes the server's device retry endlessly."""
     # The handles are known from an honest connection.
     handle = link.handle()
     link.close()
@@ -227,7 +227,7 @@ def twice_in_flight(link):
 
 
 def deferred(link):
-    """Sends calls that nfsd has to put off because it does not know the export."""
+    """Sends calls that nfsd has to defer because it does not know the export."""
     handle = link.handle()
     link.stall()
     xid = link.xid() << 12
@@ -235,7 +235,7 @@ def deferred(link):
     link.peer.tell("burst", link.number, 16, INNER, message.hex(), timeout=100)
     link.hold()
     found = after_many(link, 16, 20)
-    # nfsd may drop calls that it has put off.
+    # nfsd may drop calls that it has deferred.
     yield "16 calls", link.then_served(ANSWERED if found == SILENCE else found)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What a hostile responder answers, and what the client must make of it.
+"""The answers of a hostile responder, and the required reactions of the client.
 
 A misdeed is one answer to one call. It names the counter that must move, the trace events that
 must fire, and whether it ends the RPC: if it does not, an honest error follows.
@@ -240,7 +240,7 @@ def transactions():
         ends=True,
         last=True,
     )
-    # The direction is told by the RPC message. With NFSv3 nobody serves calls of the server.
+    # The RPC message has the direction. With NFSv3 the client serves no calls of the server.
     yield Answer("a call", lambda c: _reply(c) + callback(c.xid), "-", CALLBACK_EVENTS)
 
 

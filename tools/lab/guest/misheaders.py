@@ -15,8 +15,19 @@ VERSIONS, KNOWN = "ERR_VERS 1-1", "ERR_VERS 1-2"
 BAD_KEY = 0xDEADBEEF
 #: The inline threshold, and the largest payload of the lab's server.
 INLINE, PAYLOAD = 4096, 1 << 20
-#: What a call that nfsd cannot decode, or whose reply it cannot encode, ends with.
+#: The ends of a call that nfsd cannot decode, and of one whose reply it cannot encode.
 FAILED = ("accept status 4", "accept status 5")
+#: The memory of each link, with the connection that exposes it.
+_EXPOSED = {}
+
+
+def memory(link):
+    """Returns memory of the largest payload that the current connection exposes."""
+    number, region = _EXPOSED.get(link, (None, None))
+    if number != link.ready():
+        region = link.expose(PAYLOAD)
+        _EXPOSED[link] = link.number, region
+    return region
 
 
 def null_with(link, body=None, kind=MSG, **fields):
@@ -350,7 +361,7 @@ CASES = [
     Case(1, "less-than-8-bytes", shorter_than_a_header_word, SILENCE, CHUNK),
     Case(2, "less-than-28-bytes", shorter_than_a_header, CHUNK),
     Case(3, "versions", versions, VERSIONS),
-    # An error is never answered, or two peers could answer each other for ever.
+    # An error is never answered, or two peers could answer each other endlessly.
     Case(4, "version-two", version_two, {"error": SILENCE, "": VERSIONS}, VERSIONS),
     Case(5, "unknown-types", procedures, CHUNK),
     Case(6, "no-calls", no_calls, SILENCE),

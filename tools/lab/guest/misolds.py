@@ -182,7 +182,7 @@ def conf(xid, procedure, *values, version=1):
 
 
 def configured(link, *values):
-    """Sends CONF_RDMA; returns what the server answers, or how the call failed."""
+    """Sends CONF_RDMA; returns the server's answer, or the failure of the call."""
     xid = link.xid()
     found, reply = link.judge(header(xid) + lists() + conf(xid, CONF_RDMA, *values))
     if found != ANSWERED:
@@ -221,7 +221,7 @@ def configuration_calls(link):
 
 
 def longer_replies(link):
-    """The inline threshold follows what the client has said."""
+    """The inline threshold follows the client's announcement."""
 
     def ask(size):
         handle = link.handle()
@@ -253,7 +253,7 @@ def limited_reads(link):
 
 
 def exposed_reply(link, size):
-    """Asks for so many bytes without a chunk; returns how that ended, the XID and the segments."""
+    """Reads this number of bytes without a chunk; returns the outcome, XID and segments."""
     handle = link.handle()
     xid = link.xid()
     link.post(header(xid) + lists() + nfs_calls.read(xid, handle, 0, size))

@@ -19,7 +19,7 @@ BAD, INVALID = "BAD_HEADER", "INVAL_OPTION"
 
 
 def begin(link):
-    """Makes the connection one of version two, and takes what the server announces."""
+    """Makes the connection one of version two, and takes the server's announcement."""
     link.version = 2
     link.ask(nfs_calls.null(link.xid()))
     first = link.answer()
@@ -211,7 +211,7 @@ def invalidation(link):
 
 
 def first_message_of_others(link):
-    """Begins with what is no call: a server must not take it for one."""
+    """Begins with a message that is no call: a server must not mistake it for one."""
     error = header(link.xid(), ERROR, version=2) + words(2)
     link.version = 2
     yield "an error", link.judge(error)[0]
@@ -224,7 +224,7 @@ def first_message_of_others(link):
     yield "INIT", f"operation {answer.opttype} with {same} XID"
 
 
-#: What clients say about calls in the backward direction.
+#: The announcements of clients about calls in the backward direction.
 LEVELS = {"unsaid": (), "unknown": (0,), "none": (1,), "limited": (2,), "general": (3,)}
 
 

@@ -3,7 +3,7 @@
 """The hostile requester: misrequests.py CASE.
 
 Connects to the server over RDMA and plays one case of misheaders.py, misconnects.py,
-misoptions.py, misolds.py or misresults.py.
+misoptions.py, misolds.py, mispositions.py or misresults.py.
 Prints ``OUTCOME: what was done`` for each message or act.
 """
 
@@ -14,13 +14,14 @@ import misconnects
 import misheaders
 import misolds
 import misoptions
+import mispositions
 import misresults
 from requester import RELEASE, STALLED, Link
 
 TABLES = misheaders, misconnects, misoptions, misolds
 CASES = {case.name: case for table in TABLES for case in table.CASES}
 LOADS = {case.name: case for case in misconnects.LOADS + misolds.EXPOSING}
-RESULTS = {case.name: case for case in misresults.RESULTS}
+RESULTS = {case.name: case for case in misresults.RESULTS + mispositions.POSITIONS}
 
 
 def main():

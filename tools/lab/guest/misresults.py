@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Requests whose results do not fit, or whose chunks lie where no data item lies.
+"""Requests whose results do not fit, and what one call may leave to another one.
 
-The server's rules: a Write chunk that does not hold the payload gets ERR_CHUNK, and so does a Read
-chunk within the header of the RPC call; nothing of one call is left to another one, neither in the
-server's files nor in what it answers.
+The server's rules: a Write chunk that does not hold the payload gets ERR_CHUNK; nothing of one call
+is left to another one, neither in the server's files nor in what it answers.
 """
 
 import itertools
@@ -11,29 +10,16 @@ import struct
 import time
 
 import nfs_calls
-from misheaders import INLINE, PAYLOAD, clear, data_is, read_call, write_call
-from peer import NOMSG, header, lists, words
+from misheaders import INLINE, PAYLOAD, memory, read_call, write_call
+from peer import header, lists, words
 from requester import ANSWERED, CHUNK, CLOSED, Case, Link, pattern
 
 #: READs: bytes that are asked for, bytes of the Write chunk.
 SMALL = [(4096, 1000), (4095, 1000), (4093, 1000), (65536, 1000), (65533, 3000), (8192, 2), (4, 1)]
-#: Bytes of the header of an RPC call of nfs_calls.py.
-RPC_HEADER = 64
-#: What another client's WRITE leaves in the server's memory.
+#: The operations of NFSv4 that read.
+READS = nfs_calls.V4_READ, nfs_calls.V4_READ_PLUS
+#: The data that another client's WRITE leaves in the server's memory.
 MARK = b"<not yours>"
-
-
-#: The memory of each link, with the connection that exposes it.
-_EXPOSED = {}
-
-
-def memory(link):
-    """Returns memory of the largest payload that the current connection exposes."""
-    number, region = _EXPOSED.get(link, (None, None))
-    if number != link.ready():
-        region = link.expose(PAYLOAD)
-        _EXPOSED[link] = link.number, region
-    return region
 
 
 def own_reads(link):
@@ -62,7 +48,7 @@ def long_listing(link):
 
 
 def long_attributes(link):
-    """Asks for so many attributes that the reply fills several pages."""
+    """Requests enough attributes to fill several pages of the reply."""
     region = memory(link)
     path = nfs_calls.path4(b"export", b"hostile", b"data")
     attributes = words(nfs_calls.V4_GETATTR, 2, 0xFFF, 0x3A)
@@ -97,30 +83,34 @@ def small_read3(link, size, room):
     return link.judge(read_call(link, size, writes=[[region.at(0, room)]]), 20)[0]
 
 
-def small_read4(link, size, room, *behind, minor=0):
+def small_read4(link, size, room, *behind):
     """Reads by NFSv4 with a Write chunk that is too small, and with operations behind the READ."""
     region = memory(link)
     path = nfs_calls.path4(b"export", b"hostile", b"data")
     xid = link.xid()
-    body = nfs_calls.compound(xid, *path, nfs_calls.read4(0, size), *behind, minor=minor)
+    body = nfs_calls.compound(xid, *path, nfs_calls.read4(0, size), *behind)
     return link.judge(header(xid) + lists(writes=[[region.at(0, room)]]) + body, 20)[0]
 
 
-def small_read41(link, session, number, size, room):
-    """The same in a session of NFSv4.1."""
-    region = memory(link)
-    path = nfs_calls.path4(b"export", b"hostile", b"data")
-    xid = link.xid()
-    body = nfs_calls.in_session(xid, session, number, *path, nfs_calls.read4(0, size))
-    return link.judge(header(xid) + lists(writes=[[region.at(0, room)]]) + body, 20)[0]
+class Session:
+    """A session of NFSv4.1 or NFSv4.2."""
 
+    def __init__(self, link, minor, owner):
+        self._link, self._minor, self._number = link, minor, 0
+        reply = link.ask(nfs_calls.exchange_id(link.xid(), owner, minor=minor))
+        client, sequence = nfs_calls.exchanged(reply.body)
+        reply = link.ask(nfs_calls.create_session(link.xid(), client, sequence, minor=minor))
+        self._session = nfs_calls.first_result(reply.body)[:16]
 
-def session_of(link, owner):
-    """Makes a session of NFSv4.1; returns its identifier."""
-    reply = link.ask(nfs_calls.exchange_id(link.xid(), owner))
-    client, sequence = nfs_calls.exchanged(reply.body)
-    reply = link.ask(nfs_calls.create_session(link.xid(), client, sequence))
-    return nfs_calls.first_result(reply.body)[:16]
+    def read(self, read, room, *behind):
+        """Reads from `data` with a Write chunk of `room` bytes; returns the outcome."""
+        self._number += 1
+        region = memory(self._link)
+        path = nfs_calls.path4(b"export", b"hostile", b"data")
+        xid = self._link.xid()
+        slot = xid, self._session, self._number
+        body = nfs_calls.in_session(*slot, *path, read, *behind, minor=self._minor)
+        return self._link.judge(header(xid) + lists(writes=[[region.at(0, room)]]) + body, 20)[0]
 
 
 def small_write_chunks(link):
@@ -128,31 +118,36 @@ def small_write_chunks(link):
     other = Link()
     after_grace(link)
     attributes = words(nfs_calls.V4_GETATTR, 2, 0x18, 0x30)
-    session, numbers = session_of(link, b"small chunks"), itertools.count(1)
+    one, two = (Session(link, minor, b"small chunks %d" % minor) for minor in (1, 2))
     for size, room in SMALL:
+        read, plus = (nfs_calls.read4(0, size, kind) for kind in READS)
         yield f"NFSv3 {room} for {size}", small_read3(link, size, room)
         yield f"NFSv4 {room} for {size}", small_read4(link, size, room)
         yield f"NFSv4 {room} for {size}, and more", small_read4(link, size, room, attributes)
-        found = small_read41(link, session, next(numbers), size, room)
-        yield f"NFSv4.1 {room} for {size}", found
+        yield f"NFSv4.1 {room} for {size}", one.read(read, room)
+        yield f"NFSv4.2 {room} for {size}", two.read(read, room)
+        yield f"NFSv4.2 {room} for {size} by READ_PLUS", two.read(plus, room)
+        # The session's reply has to hold the data as well.
+        plus = nfs_calls.read4(0, min(size, 2000), nfs_calls.V4_READ_PLUS)
+        found = two.read(plus, min(room, 1000), attributes)
+        yield f"NFSv4.2 {room} for {size}, and more", found
         yield f"honest work after {room} for {size}", honest(link, other)
     other.peer.kill()
 
 
 def small_session(link):
-    """A READ that the session's largest reply does not hold, in front of another operation."""
+    """READs that the session's largest reply does not hold, last or in front of an operation."""
     other = Link()
     after_grace(link)
-    session = session_of(link, b"small replies")
+    sessions = [Session(link, minor, b"small replies %d" % minor) for minor in (1, 2)]
     attributes = words(nfs_calls.V4_GETATTR, 2, 0x18, 0x30)
-    path = nfs_calls.path4(b"export", b"hostile", b"data")
-    for number, size in enumerate((3800, 3900, 3968, 4000, 4096, 8192), 1):
-        region = memory(link)
-        xid = link.xid()
-        read = nfs_calls.read4(0, size)
-        body = nfs_calls.in_session(xid, session, number, *path, read, attributes)
-        chunks = lists(writes=[[region.at()]])
-        yield f"session READ of {size}", link.judge(header(xid) + chunks + body, 20)[0]
+    for size in (3800, 3900, 3968, 4000, 4096, 8192):
+        read, plus = (nfs_calls.read4(0, size, kind) for kind in READS)
+        for minor, session in enumerate(sessions, 1):
+            yield f"READ of {size} in 4.{minor}", session.read(read, PAYLOAD)
+            yield f"READ of {size} in 4.{minor}, and more", session.read(read, PAYLOAD, attributes)
+        yield f"READ_PLUS of {size}", sessions[1].read(plus, PAYLOAD)
+        yield f"READ_PLUS of {size}, and more", sessions[1].read(plus, PAYLOAD, attributes)
         yield f"honest work after {size}", honest(link, other)
     other.peer.kill()
 
@@ -174,70 +169,6 @@ def no_result(link):
             link.close()
         yield f"honest work after {size}", honest(link, other)
     other.peer.kill()
-
-
-def positions3(link):
-    """A WRITE whose Read chunk lies at each word of the call in turn."""
-    size = 64
-    handle = link.handle(b"scratch")
-    whole = nfs_calls.write_head(0, handle, 0, size) + pattern(0, size)
-    for position in range(4, len(whole) + 4, 4):
-        for length in (4, 3, 8, len(whole) - position):
-            if length <= 0 or position + length > len(whole):
-                continue
-            found = split(link, whole, size, [(position, length)])
-            yield f"{position}, {length} bytes", as_wanted(position, found)
-    for position in range(4, len(whole) - 12, 4):
-        chunks = [(position, 4), (position + 8, 4)]
-        yield f"{position}, two chunks", as_wanted(position, split(link, whole, size, chunks))
-
-
-def as_wanted(position, found):
-    """Returns `answered` if a chunk at this position has the outcome that it must have."""
-    wanted = CHUNK if position < RPC_HEADER else ANSWERED
-    return ANSWERED if found == wanted else found
-
-
-def split(link, whole, size, chunks):
-    """Sends a WRITE of which these parts are Read chunks: (position, length).
-
-    Returns the outcome: ERR_CHUNK, or an answer and the right data. A length that is no multiple of
-    four leaves bytes out, which are zeros for the server.
-    """
-    clear(link)
-    xid = link.xid()
-    call = words(xid) + whole[4:]
-    region = memory(link)
-    reads, inline, at, sent = [], b"", 0, call
-    for number, (position, length) in enumerate(chunks):
-        end = position + length + -length % 4
-        link.poke(region, 256 * number, call[position : position + length])
-        reads.append((position, region.at(256 * number, length)))
-        inline, at = inline + call[at:position], end
-        sent = sent[: position + length] + bytes(-length % 4) + sent[end:]
-    inline += call[at:]
-    found, reply = link.judge(header(xid) + lists(reads=reads) + inline)
-    if found == ANSWERED and sent == call:
-        if nfs_calls.status(reply.body):
-            return f"status {nfs_calls.status(reply.body)}"
-        return ANSWERED if data_is(link, size) else "wrong data"
-    return ANSWERED if found.startswith("accept status") and sent != call else found
-
-
-def odd_lengths(link):
-    """Long calls that are no whole number of XDR words."""
-    for length in (41, 42, 43, 127):
-        region = memory(link)
-        xid = link.xid()
-        link.poke(region, 0, nfs_calls.null(xid) + bytes(128))
-        message = header(xid, NOMSG) + lists(reads=[(0, region.at(0, length))])
-        yield f"long call of {length}", link.judge(message)[0]
-    for odd in (1, 2, 3):
-        xid = link.xid()
-        yield (
-            f"{odd} bytes more",
-            link.judge(header(xid) + lists() + nfs_calls.null(xid) + bytes(odd))[0],
-        )
 
 
 def fill(link):
@@ -280,7 +211,7 @@ def targets(link, name, length, chunk):
 
 
 def others_bytes(link):
-    """Looks for what another connection has written in all that this one can provoke."""
+    """Searches all replies that this connection can provoke for another connection's data."""
     other = Link()
     numbers = itertools.count()
     yield "filled", fill(other)
@@ -340,13 +271,11 @@ RESULTS = [
         110,
         "small-write-chunks",
         small_write_chunks,
-        {"NFSv3": CHUNK, "NFSv4": CHUNK, "NFSv4.1": CHUNK, "": ANSWERED},
+        dict.fromkeys(("NFSv3", "NFSv4", "NFSv4.1", "NFSv4.2"), CHUNK) | {"": ANSWERED},
     ),
     Case(111, "small-session", small_session, ANSWERED),
     Case(
         112, "no-result", no_result, {"none": CHUNK, "reply": CHUNK, "dead": CLOSED, "": ANSWERED}
     ),
-    Case(113, "positions", positions3, ANSWERED),
-    Case(114, "odd-lengths", odd_lengths, CHUNK),
     Case(115, "bytes-of-others", others_bytes, ANSWERED),
 ]

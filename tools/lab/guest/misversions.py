@@ -3,8 +3,8 @@
 """A server that does as it likes about version two: misversions.py WAY [PRIVATE].
 
 Answers calls truly, from nfsd over TCP, except as the class of the WAY says. PRIVATE is what it
-says to a client that connects. Prints ``tried`` when the first message of version two has come.
-Ends when the file STOP exists, and then prints what it has seen as one line of JSON.
+says to a client that connects. Prints ``tried`` when the first message of version two arrives. Ends
+when the file STOP exists, and then prints what it has seen as one line of JSON.
 """
 
 import json
@@ -33,7 +33,7 @@ class Host:
         self.way, self._private = way, private
         self._began = time.monotonic()
         self.connections = []
-        #: What is printed at the end.
+        #: The text that is printed at the end.
         self.seen = {"connections": 0, "times": [], "one": 0, "two": 0, "operations": []}
         self.seen |= {"errors": [], "notes": []}
 
@@ -198,7 +198,7 @@ class NoOptions(Honest):
 class Announces(Honest):
     """Announces characteristics after its first reply, once on each connection."""
 
-    #: What INIT_XCHAR says.
+    #: The contents of INIT_XCHAR.
     INFOS = ()
 
     def __init__(self):
@@ -215,7 +215,7 @@ class Announces(Honest):
 
 
 class OddInit(Announces):
-    """Announces what the client does not know, and Receives of 8192 bytes."""
+    """Announces characteristics that the client does not know, and Receives of 8192 bytes."""
 
     INFOS = (
         second.init(
@@ -271,7 +271,7 @@ class Grants(Honest):
     ``granted`` at the end.
     """
 
-    #: What to do, and the credits that it grants.
+    #: The steps, and the credits that each grants.
     STEPS = (
         *(("all but one", 4), ("UPD", 4), ("UPD", 6), ("reply", 1), ("UPD", 1)),
         *(("all but one", 1), ("reply", 1), ("UPD", 1), ("reply", 0), ("UPD", 0), ("reply", 0)),

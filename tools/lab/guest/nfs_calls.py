@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls of NFSv3 and NFSv4 as raw messages, and what their replies say.
+"""Calls of NFSv3 and NFSv4 as raw messages, and the contents of their replies.
 
 Only what the hostile requester needs: every procedure has the caller's fields as arguments, and
 nothing is checked.
@@ -18,6 +18,7 @@ COMPOUND = 1
 #: Of NFSv4, and of its sessions.
 V4_GETATTR, V4_LOOKUP, V4_PUTFH, V4_PUTROOTFH, V4_READ, V4_READDIR = 9, 15, 22, 24, 25, 26
 V4_OPEN, V4_EXCHANGE_ID, V4_CREATE_SESSION, V4_SEQUENCE, V4_RECLAIM_COMPLETE = 18, 42, 43, 53, 58
+V4_READ_PLUS = 68
 #: NFSv4's status until the server's grace period has passed.
 GRACE = 10013
 
@@ -53,10 +54,14 @@ def read(xid, handle, offset, count):
     return call(xid, READ, opaque(handle) + struct.pack(">QI", offset, count))
 
 
+def write_arguments(handle, offset, count):
+    """Returns the arguments of a WRITE up to the length of its data."""
+    return opaque(handle) + struct.pack(">QIII", offset, count, 2, count)
+
+
 def write_head(xid, handle, offset, count):
     """Returns a WRITE up to the length of its data, which is to follow or to be in a chunk."""
-    arguments = opaque(handle) + struct.pack(">QIII", offset, count, 2, count)
-    return call(xid, WRITE, arguments)
+    return call(xid, WRITE, write_arguments(handle, offset, count))
 
 
 def symlink_head(xid, directory, name, length):
@@ -79,18 +84,18 @@ def compound(xid, *operations, minor=0):
     return call(xid, COMPOUND, arguments, version=4)
 
 
-def exchange_id(xid, owner):
-    """Returns the call by which a client of NFSv4.1 makes itself known."""
-    verifier = struct.pack(">d", time.time())
-    return compound(xid, words(V4_EXCHANGE_ID) + verifier + opaque(owner) + words(0, 0, 0), minor=1)
+def exchange_id(xid, owner, *, minor=1):
+    """Returns the call by which a client of NFSv4.1 or 4.2 makes itself known."""
+    operation = words(V4_EXCHANGE_ID) + struct.pack(">d", time.time())
+    return compound(xid, operation + opaque(owner) + words(0, 0, 0), minor=minor)
 
 
-def create_session(xid, client, sequence):
+def create_session(xid, client, sequence, *, minor=1):
     """Returns the call that makes a session whose callbacks come over the same connection."""
     channel = words(0, 4096, 4096, 4096, 8, 4, 0)
     back_channel = 2
     arguments = client + words(sequence, back_channel) + channel * 2 + words(0x40000000, 1, 0)
-    return compound(xid, words(V4_CREATE_SESSION) + arguments, minor=1)
+    return compound(xid, words(V4_CREATE_SESSION) + arguments, minor=minor)
 
 
 def exchanged(reply):
@@ -113,10 +118,10 @@ def first_result(reply):
     return results[8 + length + -length % 4 + 12 :]
 
 
-def in_session(xid, session, number, *operations):
+def in_session(xid, session, number, *operations, minor=1):
     """Returns the call of this number in the first slot of a session."""
     sequence = words(V4_SEQUENCE) + session + words(number, 0, 0, 0)
-    return compound(xid, sequence, *operations, minor=1)
+    return compound(xid, sequence, *operations, minor=minor)
 
 
 def reclaim_complete():
@@ -136,9 +141,9 @@ def path4(*names):
     return [words(V4_PUTROOTFH), *(words(V4_LOOKUP) + opaque(name) for name in names)]
 
 
-def read4(offset, count):
-    """Returns a READ with the special state of all zeros."""
-    return words(V4_READ, 0, 0, 0, 0) + struct.pack(">QI", offset, count)
+def read4(offset, count, operation=V4_READ):
+    """Returns a READ or READ_PLUS with the special state of all zeros."""
+    return words(operation, 0, 0, 0, 0) + struct.pack(">QI", offset, count)
 
 
 def readdir4(count):
@@ -169,7 +174,7 @@ def status(reply):
 
 
 class Tcp:
-    """Calls over TCP, for what the hostile requester has to know before it begins."""
+    """Calls over TCP, for the facts that the hostile requester needs before it begins."""
 
     def __init__(self, server, port):
         self._socket = socket.create_connection((server, port), 20)

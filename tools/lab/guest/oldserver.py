@@ -34,7 +34,7 @@ SHORT, MEMORY, EXPOSED = 200, 1 << 20, 8
 
 
 def take(data, at, *kinds):
-    """Goes over XDR items: opaque data for None, otherwise so many bytes. Returns the end."""
+    """Skips XDR items: opaque data for None, otherwise that many bytes. Returns the end."""
     for kind in kinds:
         if kind is None:
             (length,) = struct.unpack_from(">I", data, at)
@@ -52,7 +52,7 @@ class OldServer:
         self._options, self.counted = options, counted
         self._conf = options[0]
         self._inline = BASIC
-        #: The memory for read chunks; the XIDs whose RDMA_DONE has not come, oldest first.
+        #: The memory for read chunks; the XIDs whose RDMA_DONE has not arrived, oldest first.
         self._region, self._exposed, self._at = None, [], 0
 
     def next_call(self):
@@ -208,7 +208,7 @@ class OldServer:
     def _answer_by_chunks(self, call, reply):
         """Answers by read chunks: the data of a READ, or the whole reply."""
         if len(self._exposed) == EXPOSED:
-            print("no RDMA_DONE has come", flush=True)
+            print("no RDMA_DONE has arrived", flush=True)
             raise SystemExit(1)
         found = self._read_data(call, reply)
         if found and found[1]:
@@ -271,7 +271,7 @@ MISDEEDS = {
 
 
 def serve(server):
-    """Serves a connection until told to stop or until the client leaves; returns if it stayed."""
+    """Serves a connection until stopped or until the client leaves; returns if it stayed."""
     while not os.path.exists(STOP):
         try:
             call = server.next_call()
@@ -284,7 +284,7 @@ def serve(server):
 
 
 def old_welcome(peer):
-    """Accepts the next connection without private data; None when told to stop."""
+    """Accepts the next connection without private data; None when stopped."""
     while not os.path.exists(STOP):
         try:
             connection = peer.event(LOOK, "request")[1]

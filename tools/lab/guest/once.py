@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Do operations that must not be done twice, until told to stop: once.py DIRECTORY CONTROL.
+"""Do operations that must not be done twice, until stopped: once.py DIRECTORY CONTROL.
 
 Every name is new, so an operation that the server repeats fails: a directory exists already, a
 file is gone. Ends when CONTROL.stop exists; prints how many operations were done, and ends 1 with

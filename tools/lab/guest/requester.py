@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The hostile peer as a requester: its connections, its memory, and what the server answers.
+"""The hostile peer as a requester: its connections, its memory, and the server's answers.
 
 misrequests.py has the cases. A case that keeps a connection in a bad state prints ``holding``, and
 goes on when the file /run/requester.release exists; with ``stall`` it asks for a server that cannot
@@ -70,7 +70,7 @@ _BLOCKS = [bytes(i ^ mask for i in range(256)) for mask in range(256)]
 
 
 def pattern(offset, length):
-    """Returns what exposed memory holds at first, which is what the file `data` holds, too."""
+    """Returns the initial contents of exposed memory, which the file `data` also holds."""
     first, last = offset >> 8, (offset + length + 255) >> 8
     blocks = b"".join(_BLOCKS[(i ^ i >> 8) & 255] for i in range(first, last))
     return blocks[offset & 255 : (offset & 255) + length]
@@ -91,7 +91,7 @@ class Reply:
 
 
 class Link:
-    """One connection at a time, which is made again when the server has closed it."""
+    """A connection, which is made again when the server has closed it."""
 
     def __init__(self, **parameters):
         self.peer = Requester()
@@ -99,7 +99,8 @@ class Link:
         self.number = None
         #: The version of honest calls.
         self.version = 1
-        self._xid = 0x1000
+        # Not the numbers of another case: the server would answer from its cache of replies.
+        self._xid = struct.unpack(">I", os.urandom(4))[0] >> 1
         self._regions = 0
         self.export = nfs_calls.export_handle(SERVER, b"/export")
         self._handles = {}
@@ -278,10 +279,10 @@ def outcome_of(reply):
 
 
 class Case:
-    """One case. `act(link)` yields (what was done, outcome).
+    """A case. `act(link)` yields (step, outcome).
 
     `ours`, `stock`: the outcomes that each server may have: one, a tuple of several, or a dict of
-    these by the first word of what was done, with the rest under "". `stock` is that of `ours` by
+    these by the first word of the step, with the rest under "". `stock` is that of `ours` by
     default.
     """
 
@@ -308,7 +309,7 @@ class Case:
         assert not options, options
 
     def allowed(self, server, what):
-        """Returns the outcomes that a server, `ours` or `stock`, may have for what was done."""
+        """Returns the outcomes that a server, `ours` or `stock`, may have for a step."""
         wanted = getattr(self, server)
         if isinstance(wanted, dict):
             wanted = wanted.get(what.split()[0], wanted.get("", ()))

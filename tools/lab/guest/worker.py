@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Work on files until told to stop, and check every byte.
+"""Work on files until stopped, and check every byte.
 
 worker.py [--block BYTES] DIRECTORY CONTROL [SECONDS]
 
@@ -11,12 +11,12 @@ whose write failed may hold the old or the new contents; any other must hold wha
 Blocks of 1024 bytes travel inline; nobody lists names beside them then, so that no call of this
 work exposes memory.
 
-Progress goes to the file CONTROL.status (``OPERATIONS ERRORS STANDSTILL``): the last are the
-most seconds between two operations that went well since somebody last made a file CONTROL.mark,
-which is removed when that is noted. Once CONTROL.stop exists every block is written anew, read
-back without cache, and the contents left in CONTROL.expected for a comparison on the server.
-Prints ``operations=… errors=… longest=…``: seconds between two operations that went well. Ends 1,
-and says where, when anything differed.
+Progress goes to the file CONTROL.status (``OPERATIONS ERRORS STANDSTILL``): the last are the most
+seconds between two operations that went well since somebody last made a file CONTROL.mark, which is
+removed when that is noted. Once CONTROL.stop exists every block is written again, read back without
+cache, and the contents left in CONTROL.expected for a comparison on the server. Prints
+``operations=… errors=… longest=…``: seconds between two operations that went well. Ends 1, and says
+where, when anything differed.
 """
 
 import argparse
@@ -71,7 +71,7 @@ class Work:
         return os.open(f"{self.directory}/blocks", os.O_RDWR | os.O_CREAT | os.O_DIRECT)
 
     def reopen(self):
-        """Opens the file anew: after failed calls NFSv4 may have lost the state of the open one."""
+        """Reopens the file: after failed calls NFSv4 may have lost the state of the open one."""
         old, self.file = self.file, self.opened()
         with contextlib.suppress(OSError):
             os.close(old)
@@ -85,7 +85,7 @@ class Work:
             self.last = now
 
     def mark(self):
-        """Starts to count standstills anew."""
+        """Restarts the count of standstills."""
         with self._counting:
             self.standstill = 0.0
 

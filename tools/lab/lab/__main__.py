@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``python3 -m lab COMMAND``: what the Makefile's lab targets call."""
+"""``python3 -m lab COMMAND``: the command behind the Makefile's lab targets."""
 
 from __future__ import annotations
 

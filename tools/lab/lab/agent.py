@@ -115,7 +115,7 @@ class Agent:
         self._json = JsonSocket(path)
         self._extra = _DEBUGGING if stopped else 0.0
         self._token = 0
-        # Whether the answer to a call that was given up may still come.
+        # Whether the answer to an abandoned call may still arrive.
         self._owed = False
 
     def wait_ready(self, timeout: float) -> None:

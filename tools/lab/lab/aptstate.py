@@ -19,7 +19,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class AptState:
-    """One private apt state, holding the index of one suite."""
+    """A private apt state, which holds the index of one suite."""
 
     home: Path
 

@@ -94,7 +94,7 @@ class Segment:
 
 @dataclass(frozen=True)
 class Operation:
-    """An optional operation of version two: its number, and what it says."""
+    """An optional operation of version two: its number and its contents."""
 
     kind: int
     #: Characteristics, by id and in order; the value is None where the dissector knows no type.
@@ -166,7 +166,7 @@ class Frame:
     handshake: int | None = None
     #: The size of Receives in private data, if it holds in version two as well.
     receive: int | None = None
-    #: What the dissector of version two objects to.
+    #: The objections of the dissector of version two.
     objection: str = ""
 
 

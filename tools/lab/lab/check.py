@@ -32,7 +32,7 @@ class Round:
 
     @property
     def name(self) -> str:
-        """What a report says about the run."""
+        """Returns a report's description of the run."""
         modules = f"{self.client} client, {self.server} server"
         return f"scenarios ({self.flavour} kernel, {modules}, {self.link})"
 

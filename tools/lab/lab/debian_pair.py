@@ -40,7 +40,7 @@ class DebianPair(Pair):
         return replace(spec, image=machine.root)
 
 
-#: What is installed in the machine: its folder, the release of its kernel, the log.
+#: Installs software in a machine: its folder, the release of its kernel, the log.
 Install = Callable[[Path, str, Path], None]
 
 

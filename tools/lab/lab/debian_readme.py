@@ -11,31 +11,41 @@ from .command import logged
 from .errors import LabError
 from .progress import step
 
-#: The begin of the lines that are run where the module is built. The others need the kernel.
-_BUILDS = "apt-get "
+#: The block of commands, and the comment in it that begins the lines of a role.
+_BLOCK = re.compile(r"^With Debian's kernel, as root:\n\n((?:    .*\n)+)", re.MULTILINE)
+_ROLE = re.compile(r"# on a (client|server):")
 
 
-def commands(role: str) -> list[str]:
-    """Returns the commands of the README that install the module on a `client` or a `server`."""
-    text = (paths.ROOT / "README.md").read_text()
-    block = re.search(rf"^A {role} with Debian's kernel, as root:\n\n((?:    .*\n)+)", text, re.M)
-    if not block:
-        raise LabError(f"README.md has no commands for a {role} with Debian's kernel")
-    return [line.strip() for line in block[1].splitlines()]
+def _sections() -> dict[str, list[str]]:
+    """Returns the commands by role; those before the first role have the key ``both``.
+
+    # Errors
+    `LabError`: the README has no commands for both roles, or for one of them.
+    """
+    block = _BLOCK.search((paths.ROOT / "README.md").read_text())
+    found: dict[str, list[str]] = {"both": [], "client": [], "server": []}
+    role = "both"
+    for line in block[1].splitlines() if block else ():
+        begun = _ROLE.fullmatch(line.strip())
+        role = begun[1] if begun else role
+        found[role] += [] if begun else [line.strip()]
+    if missing := [role for role, lines in found.items() if not lines]:
+        raise LabError(f"README.md has no commands for Debian's kernel: {', '.join(missing)}")
+    return found
 
 
-def building(role: str) -> list[str]:
-    """Returns the first of them, which build and install."""
-    return [line for line in commands(role) if line.startswith(_BUILDS)]
+def building() -> list[str]:
+    """Returns the commands that build and install the module, in either role."""
+    return _sections()["both"]
 
 
 def using(role: str) -> list[str]:
-    """Returns the others, which need the kernel."""
-    return [line for line in commands(role) if not line.startswith(_BUILDS)]
+    """Returns the commands of a `client` or a `server`, which need the kernel."""
+    return _sections()[role]
 
 
 def install(merged: Path, release: str, log: Path) -> None:
-    """Runs the commands of a client in a fresh machine. Those of a server are the same.
+    """Runs the commands that build and install the module in a fresh machine.
 
     The machine is a chroot, so `uname -r` has to be told which kernel it will boot.
     """
@@ -44,7 +54,7 @@ def install(merged: Path, release: str, log: Path) -> None:
     _write(merged / "usr/local/bin/uname", script)
     yes = merged / "etc/apt/apt.conf.d/99yes"
     yes.write_text('APT::Get::Assume-Yes "true";\n')
-    for command in building("client"):
+    for command in building():
         with step(f"debian machine: {command}", log):
             work = ["sh", "-c", f"cd {debian_root.SOURCES} && {command}"]
             logged([*debian_root.inside(merged), *work], log)

@@ -57,7 +57,7 @@ def numbers(version: str) -> list[int]:
 
 @dataclass(frozen=True)
 class Contents:
-    """What is on a machine before our package comes."""
+    """The contents of a machine before our package is installed."""
 
     #: The file below debian/ that names its packages.
     listed: str
@@ -122,7 +122,7 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
 def overlay(lower: Path, name: str) -> Iterator[Path]:
     """Mounts a writable overlay of `lower`, which is gone after the block.
 
-    `/proc` is mounted there, too: compilers find their own files by it.
+    `/proc` is also mounted there: compilers find their own files by it.
     """
     if os.geteuid() != 0:
         raise LabError("the debian machine is built in a chroot: run this as root")
@@ -216,7 +216,7 @@ def raise_version(sources: Path) -> None:
 
 
 def inside(merged: Path) -> list[str | Path]:
-    """Returns the begin of a command that runs in the machine."""
+    """Returns the beginning of a command that runs in the machine."""
     return ["chroot", merged, "env", "LC_ALL=C", "DEBIAN_FRONTEND=noninteractive"]
 
 

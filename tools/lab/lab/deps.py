@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Installs what the lab needs on a bare Debian machine."""
+"""Installs the lab's dependencies on a bare Debian machine."""
 
 from __future__ import annotations
 

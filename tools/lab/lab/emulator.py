@@ -17,7 +17,7 @@ from .progress import step
 
 #: The releases of Debian whose own QEMU is older.
 OLD = ("bookworm",)
-#: QEMU, and what it loads when it starts.
+#: QEMU, and the files that it loads at its start.
 PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
 PROGRAM = "qemu-system-x86_64"
 
@@ -49,7 +49,7 @@ def ensure() -> None:
 
 
 def command(*, plugins: bool = False) -> list[str]:
-    """Returns the begin of QEMU's command line.
+    """Returns the beginning of QEMU's command line.
 
     `plugins`: whether it loads a TCG plugin. Ours is for the interface of the machine's own QEMU.
     """

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What several scenarios need: tunables that are restored, counters, captures, the relay.
+"""Objects for several scenarios: tunables that are restored, counters, captures, the relay.
 
-The fixtures of these names in scenarios/conftest.py hand the objects out.
+The fixtures of these names in scenarios/conftest.py return the objects.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ POOLS = "/proc/fs/nfsd/pool_stats"
 
 
 class ServerCounters:
-    """What a server counts: its module and the pools of nfsd's threads."""
+    """The counters of a server: those of its module and of the pools of nfsd's threads."""
 
     def __init__(self, guest: Guest) -> None:
         """Reads nothing yet."""

@@ -18,7 +18,7 @@ from .progress import say
 if TYPE_CHECKING:
     from .pair import Guest, Pair
 
-#: Sections that hold code and data for as long as the module is loaded.
+#: Sections that hold code and data while the module is loaded.
 _LASTING = re.compile(r"\.(text|noinstr\.text|data|rodata|bss|exit\.text)\b")
 _SECTIONS = (
     "cd /sys/module/rpcrdma/sections && for name in .[a-z]*; do echo $name $(cat $name); done"

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What another lab has built, for a lab that builds neither kernel nor modules nor image.
+"""The products of another lab, for a lab that builds neither kernel nor modules nor image.
 
 `LAB_GIVEN` names a file that describes it. `lab other-release` writes that file, because the
-compilers of one release of Debian build no module for a kernel that those of the other have built.
+compilers of one release of Debian cannot build a module for a kernel of the other's.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class Lab:
         self.scenario = None
         faults, self.unclaimed = self.unclaimed, []
         if failed and settings.keep():
-            # This comes before any cleaning up: the mount is as the scenario has left it.
+            # This precedes any cleanup: the mount is as the scenario left it.
             self._stay(pair, scenario)
         try:
             pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)

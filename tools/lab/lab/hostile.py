@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Puts a hostile responder in the server's place and compares what the client noticed.
+"""Puts a hostile responder in the server's place and compares the client's reactions.
 
 A scenario mounts and starts its load against the real server. Then nfsd gives up the RDMA port,
 the hostile peer (guest/hostile.py) takes the port, answers the client when it reconnects, and
@@ -40,7 +40,7 @@ def build() -> Path:
 
 @dataclass(frozen=True)
 class Deed:
-    """One breach that the peer has committed, and the counter and events it must cause."""
+    """A breach by the peer, with the counter and the events that it must cause."""
 
     counter: str
     times: int
@@ -74,7 +74,7 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
 
 
 def take_port(pair: Pair, group: str, version: str = "4.2", *, program: str = "hostile.py") -> int:
-    """Starts a hostile server on the RDMA port of nfsd, which goes on without; returns the pid."""
+    """Starts a hostile server on the RDMA port, which nfsd gives up; returns the pid."""
     pair.stop_nfsd()
     command = f"exec python3 /lab/{program} {group} {version} > /run/hostile.log 2>&1"
     pid = pair.server.vm.start(command)
@@ -94,7 +94,7 @@ def drop(pair: Pair, pid: int) -> None:
 
 
 def finish(pair: Pair, pid: int, limit: float) -> str:
-    """Waits until the peer has ended and returns what it printed.
+    """Waits until the peer has ended and returns its output.
 
     # Errors
     `AssertionError` when the peer failed, or has not ended within `limit` seconds, for example

@@ -31,7 +31,7 @@ _STAMP = ".lab-built"
 
 @dataclass(frozen=True)
 class Source:
-    """An unpacked kernel source tree and the name of what it is."""
+    """An unpacked kernel source tree and its name."""
 
     path: Path
     version: str
@@ -53,7 +53,7 @@ class Kernel:
 
     @property
     def vmlinux(self) -> Path:
-        """The same kernel with its symbols, for gdb."""
+        """The kernel with its symbols, for gdb."""
         return self.obj / "vmlinux"
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""`make lab-check LIST=1`: the scenarios, with one line of what each of them shows."""
+"""`make lab-check LIST=1`: the scenarios, with a line on each."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def copy_sources(source: Path, target: Path) -> bool:
 def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     """Builds rpcrdma.ko and the samples for `kernel`, on request with the KUnit suites.
 
-    With `GDB=1` the modules have debug information.
+    With `GDB=1` the modules have debug information, with `RPCRDMA_LEGACY=n` no RFC 5666.
 
     A build with the same sources, options and kernel as the last one does not call make.
 
@@ -49,10 +49,12 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     if found := given.read():
         return _in(Path(found.modules))
     name = kernel.obj.name + ("-kunit" if kunit else "") + ("-gdb" if settings.gdb() else "")
+    name += "" if settings.legacy() else "-no-legacy"
     tree = paths.sub("module") / name
     log = paths.log_file(f"module-{kernel.flavour}" + ("-kunit" if kunit else ""))
     args = ["make", "-C", tree, f"KDIR={kernel.obj}", f"JOBS={settings.jobs()}", "SAMPLES=y"]
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
+    args += [] if settings.legacy() else ["RPCRDMA_LEGACY=n"]
     if settings.gdb():
         args += ["KRUSTFLAGS=-g", "KCFLAGS=-g"]
     title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"

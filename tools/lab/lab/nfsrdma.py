@@ -32,9 +32,9 @@ def await_recording(guest: Guest) -> None:
 
 
 def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:
-    """Returns what the doctor advises, by the name of the finding. `prefix`: runs the command."""
+    """Returns the doctor's fixes, by the name of the finding. `prefix`: runs the command."""
     done = guest.run(f"{prefix} {TOOL} doctor --json {server}")
     told = json.loads(done.stdout)
     wrong = any(finding["severity"] != "note" for finding in told["findings"])
     assert done.status == (3 if wrong else 0)
-    return {finding["finding"]: finding["mend"] for finding in told["findings"]}
+    return {finding["finding"]: finding["fix"] for finding in told["findings"]}

@@ -29,7 +29,7 @@ from .progress import say, step
 #: The releases, each with the other one, and their names.
 OTHER = {"bookworm": "trixie", "trixie": "bookworm"}
 NAMES = {"bookworm": "Debian 12", "trixie": "Debian 13"}
-#: What the README asks of a machine, beside essential packages.
+#: The packages that the README requires of a machine, beside essential ones.
 FRESH = ("make", "git", "ca-certificates")
 #: The parts of check-fast that the short form leaves out depend on the kernel's compilers, not on
 #: the release: check-harness, check-clippy, lab-modules.
@@ -45,14 +45,14 @@ KEPT += ("TERM", "LANG", "CI", "ACCEL", "JOBS")
 
 
 def directory(release: str) -> Path:
-    """Returns the place of the root of a release; its name has a hash of what is installed."""
+    """Returns the folder of a release's root; its name has a hash of the installed packages."""
     texts = [deps.HOST_PACKAGES.read_text(), deps.REQUIREMENTS.read_text(), *FRESH]
     key = hashlib.sha256("\n".join(texts).encode()).hexdigest()[:12]
     return paths.sub("release") / f"{release}-{key}"
 
 
 def environment(**further: str) -> list[str]:
-    """Returns the begin of a command in the root, which gets these variables and no others."""
+    """Returns the beginning of a command in the root, which gets only these variables."""
     kept = {name: value for name, value in os.environ.items() if name.startswith(KEPT)}
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     settled = {"PATH": path, "HOME": "/root", "XDG_CACHE_HOME": CACHE, **kept, **further}
@@ -61,7 +61,7 @@ def environment(**further: str) -> list[str]:
 
 
 def entered(root: Path, *folders: str) -> list[str]:
-    """Returns the begin of a command in the root, which sees these folders and the kernel's source.
+    """Returns the beginning of a command in the root with these folders and the kernel's source.
 
     They need not be in the cache: the user may have named another source, or a build tree.
     """
@@ -86,7 +86,7 @@ def ensure(release: str) -> Path:
 
 
 def _bootstrap(root: Path, release: str, log: Path) -> None:
-    """Makes the root as a user's machine is, and has it install what the lab needs."""
+    """Makes the root like a user's machine, and installs the lab's dependencies there."""
     source = debian.mirror().source_line(release).strip()
     args = ["mmdebstrap", "--format=directory", "--variant=apt", f"--include={','.join(FRESH)}"]
     # Nobody needs the root after a loss of power.

@@ -27,7 +27,7 @@ from .progress import say, step
 README = paths.ROOT / "README.md"
 PICTURE = paths.ROOT / "Documentation/nfsrdma-report.png"
 
-#: Debian packages: the browser, what it draws text with, and what crops the picture.
+#: Debian packages: the browser, its font, and the library that crops the picture.
 PACKAGES = ["chromium", "fonts-dejavu-core", "python3-pil"]
 _FLAGS = (
     "--headless",
@@ -46,7 +46,7 @@ _FIRST = 800
 #: Seconds of an interval of top, of the recording, and from its begin to the restart of nfsd.
 INTERVAL, RECORDED, RESTART = 4, 24, 8
 
-#: What the server exports: a directory whose list is long, and a file.
+#: The server's exports: a directory with a long list, and a file.
 FILES = """
 mkdir /srv/export/names; cd /srv/export/names; touch $(seq -f %0100.0f 200)
 head -c 4M /dev/zero > /srv/export/f
@@ -103,7 +103,7 @@ def _report(pair: Pair) -> str:
 
 
 def _browse(page: Path, *options: str) -> str:
-    """Runs the browser without a window and without settings. Returns what it prints."""
+    """Runs the browser without a window and without settings. Returns its output."""
     browser = shutil.which("chromium")
     if not browser:
         raise LabError("no chromium, although its package is installed")

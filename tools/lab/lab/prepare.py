@@ -14,7 +14,7 @@ def main(arguments: Sequence[str]) -> int:
     """``lab prepare [--kernel plain|debug] [--modules]``."""
     parser = argparse.ArgumentParser(prog="lab prepare", description=__doc__)
     parser.add_argument("--kernel", default=settings.flavour(), choices=("plain", "debug"))
-    parser.add_argument("--modules", action="store_true", help="build our modules, too")
+    parser.add_argument("--modules", action="store_true", help="also build our modules")
     chosen = parser.parse_args(arguments)
     root = image.ensure()
     built = kernel.ensure(chosen.kernel)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A cable with faults: it joins the guests and harms RDMA traffic only.
+"""A cable with faults: it joins the guests and harms only RDMA traffic.
 
 netem or `ip link set down` would also stop mountd, rpcbind and the connection
 manager's address resolution, and rxe does not survive the loss of its link. This

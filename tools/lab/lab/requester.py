@@ -39,7 +39,7 @@ def cases() -> tuple[dict[str, Any], dict[str, Any]]:
 
 
 def results() -> dict[str, Any]:
-    """Returns the cases of results that do not fit, by name."""
+    """Returns the cases of results that do not fit, and of positions, by name."""
     return _tables().RESULTS
 
 
@@ -106,7 +106,7 @@ def free(pair: Pair) -> int:
 
 
 class Play:
-    """One case while it is played."""
+    """A case that is being played."""
 
     def __init__(self, pair: Pair, name: str) -> None:
         """Starts the requester on the client's guest."""
@@ -116,7 +116,7 @@ class Play:
         self._pid = pair.client.vm.start(command)
 
     def text(self) -> str:
-        """Returns what the requester has printed so far."""
+        """Returns the requester's output so far."""
         return self._pair.client.run(f"cat {LOG}").stdout.decode()
 
     def await_word(self, word: str, limit: float = 120) -> None:
@@ -137,7 +137,7 @@ class Play:
         self._pair.client.sh(f"touch {path}")
 
     def finish(self, limit: float) -> list[tuple[str, str]]:
-        """Waits for the end; returns the outcome of each act, and what was done.
+        """Waits for the end; returns each step with its outcome.
 
         # Errors
         `AssertionError` when the requester failed.
@@ -147,3 +147,13 @@ class Play:
         assert done.status == 0, f"the requester ended {done.status}: {text[-2000:]}"
         lines = [line.partition(": ") for line in text.splitlines() if ": " in line]
         return [(outcome, what) for outcome, _, what in lines]
+
+
+def play(pair: Pair, name: str, limit: float) -> None:
+    """Plays a case of `results` to its end.
+
+    # Errors
+    `AssertionError` when an outcome is not that of the table.
+    """
+    prepare(pair)
+    check(results()[name], Play(pair, name).finish(limit), "ours")

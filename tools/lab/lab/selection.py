@@ -13,7 +13,7 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a scenario, as pytest has collected it."""
+    """A case of a scenario, as pytest collects it."""
 
     #: Name of the file without `test_` and `.py`.
     file: str
@@ -45,12 +45,13 @@ class Run:
     client: str = "ours"
     server: str = "stock"
     full: bool = False
+    legacy: bool = True
 
 
 def current() -> Run:
     """Returns the run that the environment asks for."""
     modules = settings.client(), settings.server()
-    return Run(settings.flavour(), settings.link(), *modules, settings.full())
+    return Run(settings.flavour(), settings.link(), *modules, settings.full(), settings.legacy())
 
 
 def possible(case: Case, run: Run) -> bool:
@@ -59,6 +60,7 @@ def possible(case: Case, run: Run) -> bool:
     excluding = {
         "needs_ours": run.client != "ours",
         "needs_our_server": run.server != "ours",
+        "needs_legacy": not run.legacy,
         "rxe_only": run.link != "rxe",
         "plain_only": debug,
         "debug_only": not debug,

@@ -80,6 +80,11 @@ def server() -> str:
     return _choice("SERVER", SERVER, ("ours", "stock"))
 
 
+def legacy() -> bool:
+    """`RPCRDMA_LEGACY`: our module has RFC 5666, as it has by default."""
+    return _choice("RPCRDMA_LEGACY", "y", ("y", "n")) == "y"
+
+
 def modules() -> str:
     """Returns whose module each guest loads, in the words of reports."""
     return f"{client()} client, {server()} server"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the peers of a connection have agreed on, as its messages show it.
+"""The terms of a connection, as its messages show them.
 
 Follows draft-cel-nfsv4-rpcrdma-version-two-01 (order of the first messages, section 5) and
 draft-dnoveck-nfsv4-rpcrdma-xcharext-01 (sizes of Receives and other characteristics). On a
@@ -28,7 +28,7 @@ DEFAULT_RECEIVE = 4096
 
 @dataclass
 class Peer:
-    """What one peer has announced, and what it has asked the other for."""
+    """The announcements and the requests of one peer."""
 
     receive: int = DEFAULT_RECEIVE
     invalidation: bool = False
@@ -69,7 +69,7 @@ class Terms:
             peer.receive = max(DEFAULT_RECEIVE, size)
 
     def from_client(self, message: Message) -> list[str]:
-        """Takes a message of the client; returns what is wrong with it."""
+        """Takes a message of the client; returns its defects."""
         if self.settled:
             return self._agreed(message, by_client=True)
         if not self.version:
@@ -121,7 +121,7 @@ class Terms:
         return [f"version {message.version} on a connection of version {self.version}"]
 
     def _agreed(self, message: Message, *, by_client: bool) -> list[str]:
-        """Checks a message by the terms that hold, and takes what it changes."""
+        """Checks a message by the current terms, and applies its changes."""
         faults = self._version_faults(message)
         if message.version != 2:
             return faults

@@ -43,7 +43,7 @@ class Recorder:
 def recording(guest: Guest, events: Iterable[str]) -> Iterator[Recorder]:
     """Records events (`group:name`, `group:*`) of a guest inside the block.
 
-    The events can be fetched after the block, too, until the next recording.
+    The events can also be fetched after the block, until the next recording.
     """
     enable = "".join(f" && echo '{event}' >> set_event" for event in events)
     guest.sh(f"cd {TRACING} && echo > set_event && echo > trace{enable}")

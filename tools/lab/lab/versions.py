@@ -15,7 +15,7 @@ from .capture import Message
 from .fixtures import Tunables
 from .pair import CLIENT_ADDRESSES, Guest, Pair
 
-#: What the client's module knows about servers; a write of anything clears it.
+#: The client's record of the versions of servers; any write clears it.
 PEERS = "/sys/kernel/debug/rpcrdma/peers"
 #: The highest version that a server of ours serves.
 MAX_VERSION = "svc_rdma/max_version"
@@ -37,7 +37,7 @@ def limit(server: Tunables, highest: int) -> None:
 
 @dataclass(frozen=True)
 class Known:
-    """What the client's module knows about one server."""
+    """The client's record of one server."""
 
     address: str
     port: int
@@ -48,13 +48,13 @@ class Known:
 
 
 def peers(client: Guest) -> list[Known]:
-    """Returns what the client's module knows about servers."""
+    """Returns the client's record of servers."""
     lines = [line.split() for line in client.read(PEERS).splitlines()]
     return [Known(words[1], int(words[2]), words[3], int(words[4])) for words in lines]
 
 
 def forget(client: Guest) -> None:
-    """Clears what the client's module knows about servers."""
+    """Clears the client's record of servers."""
     client.sh(f"echo 1 > {PEERS}")
     assert peers(client) == []
 
@@ -70,7 +70,7 @@ class Sent:
 
 
 class Exchange:
-    """The messages of a capture in order, and what the check of all captures says about it."""
+    """The messages of a capture in order, and the result of the check of all captures."""
 
     def __init__(self, pcap: Path) -> None:
         """Dissects a capture."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""One QEMU process: the hardware of a guest, its start and its end."""
+"""A QEMU process: the hardware of a guest, its start and its end."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class Connection:
             self.written[key] = self.written.get(key, 0) + access.length
 
     def take_written(self, call: Message) -> dict[Segment, int]:
-        """Removes and returns what was written for a call that is answered now."""
+        """Removes and returns the data that were written for a call that is now answered."""
         segments = advertised(call, write=True)
         return {one: self.written.pop((call.xid, one), 0) for one in segments}
 
@@ -97,7 +97,7 @@ class Backward:
     grants: dict[int, int] = field(default_factory=dict)
 
     def call(self, queue: int, message: Message, terms: Terms | None) -> list[str]:
-        """Notes a call of the server; returns what is wrong with it (RFC 8167, section 4)."""
+        """Notes a call of the server; returns its defects (RFC 8167, section 4)."""
         self.pending[message.xid] = (queue, message)
         flight = sum(other == queue for other, _ in self.pending.values())
         grant = self.grants.get(queue, self.FIRST)
@@ -132,7 +132,7 @@ class Backward:
 
 @dataclass
 class Summary:
-    """Counts of what a capture held: a caller can see that the check was not of nothing."""
+    """Counts of a capture's contents, which show a caller that the capture was not empty."""
 
     calls: int = 0
     replies: int = 0
@@ -210,7 +210,7 @@ class Checker:
         return self.summary
 
     def _on_accept(self, queue: int, number: int) -> None:
-        """Begins a connection: a device that was removed and added counts queue pairs anew."""
+        """Begins a connection: a device that was removed and added numbers queue pairs afresh."""
         if (queue, number) in self._accepted:
             return
         self._accepted.add((queue, number))

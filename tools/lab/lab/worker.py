@@ -14,7 +14,7 @@ from .pair import MOUNT_POINT, Pair
 
 
 class Worker:
-    """One process of guest/worker.py, which works until it is told to stop."""
+    """A process of guest/worker.py, which works until it is stopped."""
 
     #: Operations that the process has in flight at a time.
     THREADS = 4

@@ -53,7 +53,7 @@ static uint32_t used;
 static uint32_t buckets[BUCKETS];	/* index + 1 into entries, 0 when free */
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-/* The counter of a block, the same one however often it is translated anew. */
+/* The counter of a block, the same however often the block is translated. */
 static struct entry *entry_of(uint64_t address)
 {
 	uint32_t slot = (uint32_t)((address * 0x9e3779b97f4a7c15ull) >> 43);

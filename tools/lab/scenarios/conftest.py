@@ -48,7 +48,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _case(item: pytest.Item) -> selection.Case:
-    """Returns what the selection needs to know of a collected scenario."""
+    """Returns the selection's view of a collected scenario."""
     callspec = getattr(item, "callspec", None)
     return selection.Case(
         file=item.path.stem.removeprefix("test_"),
@@ -157,7 +157,7 @@ def server_tunables(pair: Pair) -> Iterator[Tunables]:
 
 @pytest.fixture
 def server_counters(pair: Pair) -> ServerCounters:
-    """What the server's module and nfsd's pools count."""
+    """The counters of the server's module and of nfsd's pools."""
     return ServerCounters(pair.server)
 
 
@@ -169,7 +169,7 @@ def cable(pair: Pair, tmp_path: Path) -> Cable:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    """Ends pytest's time limit where a person may take as long as he or she likes."""
+    """Ends pytest's time limit where a person may take any time."""
     if settings.attended():
         item.config.hook.pytest_timeout_cancel_timer(item=item)
 

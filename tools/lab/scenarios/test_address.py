@@ -23,7 +23,7 @@ EVENTS = ("rpcrdma:xprtrdma_conn_state",)
 
 @contextmanager
 def _moved(pair: Pair) -> Iterator[None]:
-    """Gives the server another Ethernet address inside the block and tells the client."""
+    """Gives the server another Ethernet address inside the block and announces it to the client."""
     before = pair.server.sh("cat /sys/class/net/eth0/address").strip()
 
     def move(address: str) -> None:
@@ -57,8 +57,8 @@ def test_server_moves(pair: Pair, counters: Counters, version: str) -> None:
     said = worker.finish()
     print(said)
     assert "errors=0" in said
-    # The client may connect before the server has forgotten its old neighbours, and lose that
-    # connection, too.
+    # The client may connect before the server has forgotten its old neighbours, and then also
+    # lose that connection.
     assert 2 <= len(lost) <= 4
     assert sum("unreachable" in text for text in lost) == 2, lost
     assert counters.connects() == len(lost) + 1

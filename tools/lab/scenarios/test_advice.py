@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.needs_ours, pytest.mark.rxe_only]
 
 NOWHERE = "ip link add nowhere0 type dummy && ip link set nowhere0 up"
 #: The files with the rows about mounts, and about listeners.
-CLIENT, LISTENERS = "rust/client/advice.rs", "rust/server/log/advice.rs"
+CLIENT, LISTENERS = "rust/client/advice.rs", "rust/server/log.rs"
 #: An address of the network that no host has, and a way to it.
 STRANGER = "10.0.0.98"
 WAY = f"ip neighbour replace {STRANGER} lladdr 02:00:00:00:00:98 dev eth0"
@@ -44,7 +44,7 @@ def _log(guest: Guest) -> list[str]:
 
 @contextmanager
 def _one_line(guest: Guest, path: str, message: str, begin: str) -> Iterator[list[str]]:
-    """Checks that the block leaves one line, a row for this message. Yields what the log has."""
+    """Checks that the block leaves one line, a row for this message. Yields the log."""
     rows = [(cause, step) for told, cause, step in _rows(path) if told == message]
     assert rows, f"the table has no row for '{message}'"
     before = len(_log(guest))
@@ -94,7 +94,7 @@ CASES = {
 
 
 def _mount(pair: Pair, address: str, port: int = 20049, limit: float = 30) -> Exit:
-    """Tries to mount, for so many seconds at most."""
+    """Tries to mount, for at most this number of seconds."""
     words = f"vers=4.2,proto=rdma,port={port},retry=0 {address}:/export {MOUNT_POINT}"
     command = f"mkdir -p {MOUNT_POINT}; timeout -s KILL {limit} mount -t nfs -o {words}"
     done = pair.client.run(command, timeout=limit + 30)
@@ -104,7 +104,7 @@ def _mount(pair: Pair, address: str, port: int = 20049, limit: float = 30) -> Ex
 
 @pytest.mark.parametrize("name", CASES)
 def test_mount(pair: Pair, name: str) -> None:
-    """The mount command and the log say what is wrong with the way to the server."""
+    """The mount command and the log describe the problem on the path to the server."""
     case = CASES[name]
     begin = f"connecting to {case.address} port {case.port}: "
     pair.client.sh(case.prepare)
@@ -133,7 +133,7 @@ def _mount_until(pair: Pair, address: str, wanted: list[str], limit: float) -> N
 
 @pytest.mark.full
 def test_silent_host(pair: Pair) -> None:
-    """No host answers the connection request; the mount would go on trying."""
+    """No host answers the connection request; the mount would keep trying."""
     message, begin = "Connection timed out", f"connecting to {STRANGER} port 20049: "
     pair.client.sh(WAY)
     try:

@@ -34,7 +34,7 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
 
     The server grants no delegation before it has tried its callback channel, in its grace period,
     and for a file whose delegation it recalled within the last minute. Its filter for the last of
-    these has 256 bits, so after many recalls it refuses other files, too. The client returns a
+    these has 256 bits, so after many recalls it also refuses other files. The client returns a
     delegation that it has not used for one lease (10 s), so one process reads all files: a thousand
     processes would take longer.
     """
@@ -56,7 +56,7 @@ def _hold(pair: Pair, count: int) -> int:
 
 
 def _delegations(pair: Pair) -> int:
-    """Returns how many of these files have a delegation; the directory may have one, too."""
+    """Returns how many of these files have a delegation; the directory may also have one."""
     states = pair.server.run("cat /proc/fs/nfsd/clients/*/states").stdout
     return len(re.findall(rb'type: deleg.*filename: "d/f\d+"', states))
 

@@ -43,7 +43,7 @@ LONG = {("3", suite) for suite in SUITES[1:]}
 LONG |= {("4.2", suite) for suite in ("append", "offsets", "names", "big", "mmap")}
 #: Suites of the short run on the debug kernel, which is ten times as slow.
 DEBUG = ("sizes", "direct", "xattrs")
-#: The same for the runs with our server.
+#: Suites of the short run with our server, by version.
 SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"))
 
 
@@ -67,7 +67,7 @@ def _cases() -> list[object]:
 @pytest.mark.both_roles
 @pytest.mark.parametrize(("version", "suite"), _cases())
 def test_both_ways(pair: Pair, version: str, suite: str) -> None:
-    """Each side reads what the other has written, and the suite uses its chunks."""
+    """Each side reads the data that the other wrote, and the suite uses its chunks."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     pair.mount(version)
     pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/up", timeout=LIMIT)
@@ -184,7 +184,7 @@ def test_large_directory(pair: Pair, version: str) -> None:
 @pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_small_inline_thresholds(pair: Pair, tunables: Tunables, version: str) -> None:
-    """Names and small files with 1 KiB inline thresholds: what was inline needs chunks."""
+    """Names and small files with 1 KiB inline thresholds: inline messages now need chunks."""
     pair.server.sh("rm -rf /srv/export/*", timeout=LIMIT)
     tunables.set_thresholds(1024)
     if settings.client() == "ours":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The file `connections` of debugfs shows the connections of both roles as they are."""
+"""The file `connections` of debugfs shows the connections of both roles correctly."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_calls_under_way_are_counted(pair: Pair) -> None:
 
 
 def test_failed_attempts_and_the_last_loss(pair: Pair) -> None:
-    """When the server's listener has gone, the line says why, and counts the attempts."""
+    """Without the server's listener, the line gives the reason and counts the attempts."""
     pair.mount("4.2")
     threads = pair.server.read("/proc/fs/nfsd/threads").strip()
     pair.server.sh("rpc.nfsd 0")
@@ -189,7 +189,7 @@ wait
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_calls_that_the_server_holds(pair: Pair) -> None:
-    """Calls of each form are under way as long as the only thread of nfsd is stuck.
+    """Calls of each form are in flight while the only thread of nfsd is stuck.
 
     A WRITE with read chunks is never held for long: test_calls_under_way_are_counted has it.
     """
@@ -214,7 +214,7 @@ def test_calls_that_the_server_holds(pair: Pair) -> None:
     assert (client["read"], client["write"], client["reply"]) == ("0", "3", "3")
     under_way = sum(int(client[form]) for form in ("inline", "write", "reply"))
     assert int(client["in_use"]) == under_way
-    # The thread has one call. The others wait in the Receives that they have come in.
+    # The thread has one call. The others wait in the Receives in which they arrived.
     assert (server["in_use"], server["inline"], server["reply"]) == ("1", "1", "0")
     waiting = int(server["receives"]) - int(server["receives_posted"])
     assert waiting >= int(client["in_use"]) - 1
@@ -240,7 +240,7 @@ def _at_rest(pair: Pair) -> None:
         (line,) = connections.read(guest)
         for form in ("in_use", "inline", "read", "reply", "fencing"):
             assert line[form] == "0", (guest.name, form)
-        # The ends of the last three RDMA Writes are not told.
+        # The last three RDMA Writes are not signalled.
         assert int(line["write"]) <= 3
         assert 0 < int(line["credits"]) <= int(line["receives_posted"]) <= int(line["receives"])
         (again,) = connections.read(guest)

@@ -156,7 +156,7 @@ def test_install_mount_reload_remove(stock_pair: Pair) -> None:
 
 
 def test_upgrades(upgraded_pair: Pair) -> None:
-    """After an upgrade by apt the new module is there and works; a new kernel has it, too."""
+    """After an upgrade by apt the new module works, and a new kernel has it."""
     pair, client = upgraded_pair, upgraded_pair.client
     print(client.sh("uname -r; dkms status; ls /lib/modules"))
     (version,) = {line.split(",")[0] for line in client.sh("dkms status").splitlines()}
@@ -175,7 +175,6 @@ def test_upgrades(upgraded_pair: Pair) -> None:
 def test_readme(readme_pair: Pair) -> None:
     """On a fresh machine the README's commands end with a server and a mount that work."""
     pair, server, client = readme_pair, readme_pair.server, readme_pair.client
-    assert debian_readme.building("client") == debian_readme.building("server")
     # The lab's server has the kernel's own module.
     assert "O" not in server.read("/sys/module/rpcrdma/taint")
     follow_readme(server, "server")

@@ -19,7 +19,7 @@ from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 pytestmark = [pytest.mark.full, pytest.mark.needs_ours, pytest.mark.rxe_only]
 
-#: The image has no folder for modules. modinfo is told of another root that has one.
+#: The image has no folder for modules. modinfo gets another root that has one.
 FOLDER = """
 set -e; mkdir -p /run/root/lib/modules/$(uname -r)/updates /run/bin; depmod -b /run/root
 printf '#!/bin/sh\\nexec %s -b /run/root "$@"\\n' "$(command -v modinfo)" > /run/bin/modinfo
@@ -36,7 +36,7 @@ def tools(pair: Pair) -> Pair:
 
 
 def _await(guest: Guest, finding: str, limit: float, server: str = "") -> dict[str, str]:
-    """Returns what the doctor finds as soon as `finding` is among it."""
+    """Returns the doctor's findings as soon as `finding` is among them."""
     deadline = time.monotonic() + limit
     while finding not in (found := doctor(guest, server)) and time.monotonic() < deadline:
         time.sleep(0.5)
@@ -51,8 +51,8 @@ def test_module(tools: Pair) -> None:
     tools.unload()
     try:
         release = client.sh("uname -r").strip()
-        mend = doctor(client, prefix=INSTALLED)["module-not-installed"]
-        assert mend == f"apt install rpcrdma-dkms linux-headers-{release}"
+        fix = doctor(client, prefix=INSTALLED)["module-not-installed"]
+        assert fix == f"apt install rpcrdma-dkms linux-headers-{release}"
         client.sh(INSTALL)
         assert doctor(client, prefix=INSTALLED)["module-missing"] == "modprobe rpcrdma"
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
@@ -79,9 +79,9 @@ def test_what_cannot_be_seen(tools: Pair) -> None:
     finally:
         tools.load()
     tools.client.sh("umount -l /sys/kernel/debug")
-    mend = doctor(tools.client).get("debugfs-missing", "")
+    fix = doctor(tools.client).get("debugfs-missing", "")
     tools.client.sh("mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug")
-    assert mend == "mount -t debugfs none /sys/kernel/debug"
+    assert fix == "mount -t debugfs none /sys/kernel/debug"
 
 
 DEVICES = {
@@ -142,12 +142,12 @@ def test_more_addresses_than_gids(tools: Pair) -> None:
     try:
         _await(client, "gids-full", 30)
         client.sh("for n in 2 3 4 5 6; do ip address del 10.9.0.$n/32 dev t0; done")
-        # An address gets its GID when it comes. The finding names one of those without.
+        # An address gets its GID when it is added. The finding names an address without one.
         for _ in range(6):
-            mend = doctor(client).get("gids-full")
-            if not mend:
+            fix = doctor(client).get("gids-full")
+            if not fix:
                 break
-            client.sh(f"{mend}; sleep 1")
+            client.sh(f"{fix}; sleep 1")
         assert doctor(client) == {}
     finally:
         client.sh("rdma link del rxe1; ip link del t0", timeout=120)
@@ -163,7 +163,7 @@ def test_no_device(tools: Pair) -> None:
 
 
 def test_port_of_the_server(tools: Pair) -> None:
-    """A host that has gone, and one that never was there."""
+    """A host that disappeared, and an address without a host."""
     client = tools.client
     client.sh("ip neighbour replace 10.0.0.98 lladdr 02:00:00:00:00:98 dev eth0")
     assert "port-silent" in doctor(client, "10.0.0.98")
@@ -183,9 +183,9 @@ def test_mount_over_tcp(tools: Pair, options: str, server: str, wanted: str) -> 
     client, point = tools.client, "/mnt/two words"
     client.sh(f"mkdir -p '{point}'; mount -t nfs -o {options} {server}:/export '{point}'")
     try:
-        mend = doctor(client, server)["mount-not-rdma"]
-        assert mend == f"umount '{point}' && mount -o {wanted} {server}:/export '{point}'"
-        client.sh(mend, timeout=120)
+        fix = doctor(client, server)["mount-not-rdma"]
+        assert fix == f"umount '{point}' && mount -o {wanted} {server}:/export '{point}'"
+        client.sh(fix, timeout=120)
         tools.mounts += 1
         assert "mount-not-rdma" not in doctor(client, server)
         (line,) = (line for line in client.read("/proc/mounts").splitlines() if " nfs" in line)
@@ -234,8 +234,8 @@ def test_not_answering(tools: Pair) -> None:
         tools.restart_nfsd()
         tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
         # The connection manager's own patience has to end first.
-        mend = _await(tools.client, "not-answering", 200)["not-answering"]
-        assert mend.startswith(f"ping -c 3 {SERVER_ADDRESS}\n")
+        fix = _await(tools.client, "not-answering", 200)["not-answering"]
+        assert fix.startswith(f"ping -c 3 {SERVER_ADDRESS}\n")
     finally:
         tools.client.sh(f"ip neighbour del {SERVER_ADDRESS} dev eth0")
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=150)
@@ -254,9 +254,9 @@ def test_connecting_without_memory(tools: Pair) -> None:
     with Failures(tools.client, "failslab", 40) as failures:
         tools.restart_nfsd()
         tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
-        mend = _await(tools.client, "connect-failed", 60)["connect-failed"]
+        fix = _await(tools.client, "connect-failed", 60)["connect-failed"]
     assert failures.failed
-    assert f"rpcrdma: connecting to {SERVER_ADDRESS}" in tools.client.sh(mend)
+    assert f"rpcrdma: connecting to {SERVER_ADDRESS}" in tools.client.sh(fix)
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=120)
     assert "connect-failed" not in doctor(tools.client)
     tools.umount()
@@ -339,12 +339,12 @@ def test_locked_up(tools: Pair) -> None:
     """A task that writes to a file system that is frozen."""
     tools.client.sh(FREEZE)
     try:
-        mend = _await(tools.client, "locked-up", 30)["locked-up"]
-        assert "touch" in tools.client.sh(mend)
+        fix = _await(tools.client, "locked-up", 30)["locked-up"]
+        assert "touch" in tools.client.sh(fix)
     finally:
         tools.client.sh(THAW)
     # The log still has the report, but the task has ended.
-    assert "blocked" in tools.client.sh(mend)
+    assert "blocked" in tools.client.sh(fix)
     assert "locked-up" not in doctor(tools.client)
 
 
@@ -360,10 +360,10 @@ def _busy(guest: Guest, command: str, finding: Callable[[], bool]) -> None:
         guest.sh("rm -f /run/busy; timeout 50 sh -c 'while pgrep -x dd; do sleep 0.2; done'")
 
 
-def _notes(mends: list[str], mend: str | None) -> bool:
+def _notes(fixes: list[str], fix: str | None) -> bool:
     """Notes a command, if there is one. Returns whether there is."""
-    mends += [mend] if mend else []
-    return bool(mend)
+    fixes += [fix] if fix else []
+    return bool(fix)
 
 
 def test_after_many_calls(tools: Pair) -> None:
@@ -383,10 +383,10 @@ def test_credits(tools: Pair, server_tunables: Tunables) -> None:
     server_tunables.set(**{"svc_rdma/max_requests": 4})
     tools.mount("4.2")
     write = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=8 oflag=direct"
-    mends: list[str] = []
-    _busy(tools.client, write, lambda: _notes(mends, doctor(tools.client).get("credits-out")))
+    fixes: list[str] = []
+    _busy(tools.client, write, lambda: _notes(fixes, doctor(tools.client).get("credits-out")))
     tools.umount()
-    tools.server.sh(mends[0].splitlines()[-1])
+    tools.server.sh(fixes[0].splitlines()[-1])
     tools.mount("4.2")
     looks = iter([False, False, True])
 
@@ -407,19 +407,19 @@ def test_threads(tools: Pair) -> None:
     tools.server.sh("echo 1 > /proc/fs/nfsd/threads")
     # The connections are idle.
     assert "few-threads" not in doctor(tools.server)
-    mends: list[str] = []
+    fixes: list[str] = []
     write = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=8 oflag=direct"
-    _busy(tools.client, write, lambda: _notes(mends, doctor(tools.server).get("few-threads")))
-    assert mends[0].startswith("rpc.nfsd 8 ")
-    tools.server.sh(mends[0])
+    _busy(tools.client, write, lambda: _notes(fixes, doctor(tools.server).get("few-threads")))
+    assert fixes[0].startswith("rpc.nfsd 8 ")
+    tools.server.sh(fixes[0])
     assert tools.server.read("/proc/fs/nfsd/threads").split() == ["8"]
     tools.umount()
     tools.stop_nfsd()
     tools.server.sh("python3 /lab/listeners.py rdma 0.0.0.0 20049")
-    mend = doctor(tools.server).get("no-threads")
+    fix = doctor(tools.server).get("no-threads")
     tools.server.run("rpc.nfsd 0")
     tools.start_nfsd()
-    assert mend == "rpc.nfsd 8"
+    assert fix == "rpc.nfsd 8"
 
 
 @pytest.mark.needs_our_server

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Calls that the client gives up: their replies arrive, count no breach and harm no other call.
+"""Calls that the client aborts: their replies arrive, count no breach and harm no other call.
 
 Processes are killed, soft mounts time out, and mounts are removed by force, while other work uses
 the same connection. The reply to such a call may come at any time: before SUNRPC gives the call
@@ -29,7 +29,7 @@ from lab.worker import Worker
 
 full = pytest.mark.full
 OURS = settings.client() == "ours"
-#: The mount whose calls are given up. It shares the connection of the usual mount.
+#: The mount whose calls are aborted. It shares the connection of the usual mount.
 DOOMED = "/mnt/doomed"
 CLIENT_EVENTS = (
     *("rpcrdma:xprtrdma_mrs_zap", "rpcrdma:xprtrdma_reply_rqst_err", "rpcrdma:xprtrdma_marshal"),
@@ -100,7 +100,7 @@ class Seen:
 
     @property
     def exposed(self) -> int:
-        """How many calls were given up that had exposed memory."""
+        """Returns the number of aborted calls that had exposed memory."""
         return self.fired["xprtrdma_mrs_zap"] + self.awaited
 
     def __iadd__(self, other: Seen) -> Seen:
@@ -153,7 +153,7 @@ def _watched(pair: Pair) -> Iterator[Seen]:
 
 
 def _no_blame(seen: Seen, *, lossless: bool = True, exposed: bool = True) -> None:
-    """Checks that calls were given up, with memory `exposed`, and that nothing counts as a breach.
+    """Checks that calls were aborted, with memory `exposed`, and that nothing counts as a breach.
 
     `lossless`: the client must have lost no connection.
     """
@@ -175,7 +175,7 @@ def _finish(pair: Pair, worker: Worker) -> None:
 
 
 def _fill(pair: Pair) -> None:
-    """Makes the files for calls that are given up."""
+    """Makes the files for calls that are aborted."""
     pair.server.sh("rm -rf /srv/export/* && python3 /lab/given_up.py fill /srv/export")
 
 

@@ -75,8 +75,8 @@ def test_disconnects_amid_writes(pair: Pair, version: str) -> None:
 def test_each_connection_lasts(pair: Pair, version: str) -> None:
     """Each injected disconnect costs one connection, and nothing else ends a connection.
 
-    SUNRPC encodes an NFSv3 call anew if it wakes the call by mistake before the reply has come. The
-    transport then has to close the connection that the call was sent over. Several calls wait for
+    SUNRPC encodes an NFSv3 call again if it wakes the call by mistake before the reply arrives. The
+    transport then has to close the connection over which the call was sent. Several calls wait for
     each new connection here.
     """
     pair.server.sh("rm -rf /srv/export/*")

@@ -12,16 +12,12 @@ import re
 
 import pytest
 
-from lab import capture, settings, tracing, wirecheck
+from lab import capture, realm, settings, tracing, wirecheck
 from lab.fixtures import Cable
-from lab.harness import Options
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, Pair
 
 VERIFY = "python3 /lab/verify.py"
 LIMIT = 400
-#: SUNRPC does not clear the memory of a new flavour and only sets bits in its flags: in memory that
-#: held krb5p, krb5 may forbid data chunks, too. `init_on_alloc` clears the memory.
-REALM = Options(realm=True, cmdline="init_on_alloc=1")
 CASES = [
     ("3", "krb5p"),
     pytest.param("4.2", "krb5", marks=pytest.mark.full),
@@ -30,16 +26,6 @@ CASES = [
     pytest.param("3", "krb5", marks=pytest.mark.full),
     pytest.param("3", "krb5i", marks=pytest.mark.full),
 ]
-
-
-def _join_realm(pair: Pair) -> None:
-    """Makes both guests members of the realm, once after each boot."""
-    pair.server.sh("/lab/kerberos-server", timeout=200)
-    if pair.client.run("pgrep -x rpc.gssd").status:
-        keytab = pair.server.run("cat /run/client.keytab").stdout
-        pair.client.sh("/lab/kerberos-conf")
-        pair.client.write("/etc/krb5.keytab", keytab)
-        pair.client.sh("rpc.gssd")
 
 
 def _data_chunks(summary: wirecheck.Summary) -> tuple[int, int]:
@@ -54,12 +40,12 @@ def _suites(version: str, flavour: str) -> tuple[str, str]:
 
 @pytest.mark.both_roles
 @pytest.mark.server_long
-@pytest.mark.parametrize("pair", [REALM], indirect=True)
+@pytest.mark.parametrize("pair", [realm.OPTIONS], indirect=True)
 @pytest.mark.parametrize(("version", "flavour"), CASES)
 def test_both_ways(pair: Pair, cable: Cable, version: str, flavour: str) -> None:
     """Files and names arrive byte for byte, with the chunks that the flavour permits."""
     pair.server.sh("rm -rf /srv/export/*")
-    _join_realm(pair)
+    realm.join(pair)
     with cable.recording() as pcap:
         pair.mount(version, options=f"sec={flavour}")
         assert f"sec={flavour}" in pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
@@ -97,11 +83,11 @@ WRITERS = 40
 @pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.plain_only
-@pytest.mark.parametrize("pair", [REALM], indirect=True)
+@pytest.mark.parametrize("pair", [realm.OPTIONS], indirect=True)
 def test_many_writers(pair: Pair) -> None:
     """Many calls that need several memory regions each all end, across a restart of the server."""
     pair.server.sh("rm -rf /srv/export/*")
-    _join_realm(pair)
+    realm.join(pair)
     pair.mount("3", options="sec=krb5i")
     write = f"dd if=/dev/urandom of={MOUNT_POINT}/f$i bs=64k count=24 oflag=direct 2>/run/dd$i"
     writing = pair.client.vm.start(f"for i in $(seq {WRITERS}); do {write} & done; wait")
@@ -138,11 +124,11 @@ for byte in b"a", b"b":
 
 @pytest.mark.full
 @pytest.mark.needs_ours
-@pytest.mark.parametrize("pair", [REALM], indirect=True)
+@pytest.mark.parametrize("pair", [realm.OPTIONS], indirect=True)
 def test_encoded_anew(pair: Pair) -> None:
     """The pages of a WRITE that is encrypted again are freed when the server cannot read them."""
     pair.server.sh("rm -rf /srv/export/*")
-    _join_realm(pair)
+    realm.join(pair)
     pair.mount("3", options="sec=krb5p,nolock,timeo=30")
     pair.client.write("/run/two-writes.py", TWO_WRITES.encode())
     writing = pair.client.vm.start("python3 /run/two-writes.py")

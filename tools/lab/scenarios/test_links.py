@@ -40,7 +40,7 @@ def _sends(pair: Pair, at: str = MOUNT_POINT) -> list[int]:
 @pytest.mark.parametrize("pair", [Options(link="siw")], indirect=True)
 @pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
 def test_iwarp(pair: Pair, counters: Counters, version: str) -> None:
-    """A mount works over siw, under load, too; `LINK=siw` runs every scenario over it.
+    """A mount works over siw, even under load; `LINK=siw` runs every scenario over it.
 
     A WRITE of NFSv3 has 1 MiB, which fills a memory region of siw to the last page. siw reports the
     server's RDMA Reads after replies that were sent later.

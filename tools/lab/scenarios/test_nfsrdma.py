@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The command nfsrdma shows what the guests do, and its doctor finds what is broken there."""
+"""The command nfsrdma shows the guests' activity, and its doctor finds their problems."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _gid(pair: Pair) -> str:
 
 
 def test_doctor_of_a_healthy_client(tools: Pair) -> None:
-    """Nothing is wrong, and each step says what it has looked at."""
+    """Without a problem, each step says what it examined."""
     tools.mount("4.2")
     tools.client.sh(f"ls {MOUNT_POINT}")
     told = _nfsrdma(tools.client, "doctor server")
@@ -95,12 +95,12 @@ def test_doctor_of_a_healthy_client(tools: Pair) -> None:
 
 
 def test_doctor_without_the_module(tools: Pair) -> None:
-    """A module that is neither loaded nor installed is the first thing to mend."""
+    """A module that is neither loaded nor installed is the first thing to fix."""
     tools.unload()
     try:
         release = tools.client.sh("uname -r").strip()
-        mend = f"apt install rpcrdma-dkms linux-headers-{release}"
-        assert doctor(tools.client)["module-not-installed"] == mend
+        fix = f"apt install rpcrdma-dkms linux-headers-{release}"
+        assert doctor(tools.client)["module-not-installed"] == fix
     finally:
         tools.load()
 
@@ -112,8 +112,8 @@ def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     try:
         assert "name-unknown" in doctor(tools.client, "nonsense.invalid")
         assert "address-local" in doctor(tools.client, "127.0.0.1")
-        mend = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
-        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", mend)
+        fix = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
+        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", fix)
         tools.client.sh("ip route add unreachable 198.51.100.0/24")
         assert "no-route" in doctor(tools.client, "198.51.100.1")
         # The neighbour is tried, and does not answer.
@@ -157,11 +157,11 @@ def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     netdev = tools.client.sh(f"ip -o -4 address | grep -w {CLIENT_ADDRESS}").split()[1]
     addresses = tools.client.sh(f"ip -6 -o address show dev {netdev} scope global").split("inet6 ")
     tools.client.sh(f"ip link set {netdev} down")
-    mend = doctor(tools.client).get("link-down", "")
-    tools.client.sh(mend or f"ip link set {netdev} up")
+    fix = doctor(tools.client).get("link-down", "")
+    tools.client.sh(fix or f"ip link set {netdev} up")
     for address in addresses[1:]:
         tools.client.run(f"ip address add {address.split()[0]} dev {netdev}")
-    assert mend == f"ip link set {netdev} up"
+    assert fix == f"ip link set {netdev} up"
     assert "link-down" not in doctor(tools.client)
 
 
@@ -191,12 +191,12 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     # Over iWARP work requests fail before the end of the connection is reported.
     assert re.search(r"down, \d+ failed.* (peer|failed)\n", told)
     assert "no-listener" not in doctor(tools.server)
-    mend = doctor(tools.server)["tcp-only"]
+    fix = doctor(tools.server)["tcp-only"]
     tools.server.sh("nfsconf --set nfsd rdma y")
     wanted = doctor(tools.server)["no-listener"]
     tools.server.sh("nfsconf --unset nfsd rdma")
-    assert mend.splitlines()[0] == wanted.splitlines()[0]
-    tools.server.sh(mend.splitlines()[0])
+    assert fix.splitlines()[0] == wanted.splitlines()[0]
+    tools.server.sh(fix.splitlines()[0])
     # The lab's usual server has the stock module.
     assert set(doctor(tools.server)) <= {"module-stock"}
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
@@ -218,8 +218,8 @@ def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
         f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
     )
     # The second line is the doctor of the server.
-    mend = doctor(tools.client)["refused"].splitlines()[0]
-    tools.server.sh(mend)
+    fix = doctor(tools.client)["refused"].splitlines()[0]
+    tools.server.sh(fix)
     assert "rdma 20049" in tools.server.read("/proc/fs/nfsd/portlist")
     tools.client.sh(f"ls {MOUNT_POINT}", timeout=60)
     assert doctor(tools.client, "server") == {}
@@ -255,7 +255,7 @@ def _file(pair: Pair) -> Iterator[str]:
 
 
 def test_trace(tools: Pair) -> None:
-    """A READ and a WRITE are told from begin to end, and nothing of the trace remains."""
+    """A READ and a WRITE are described from beginning to end, and no trace instance remains."""
     with _file(tools) as path:
         told = _nfsrdma(tools.client, f"trace -- dd if={path} of=/dev/null bs=64k count=1")
         read = next(part for part in told.split("\nnfs") if re.match(r"v4 READ", part))
@@ -281,7 +281,7 @@ def test_trace(tools: Pair) -> None:
     assert tools.client.sh(INSTANCES) == ""
 
 
-#: What the server tells of a call, in this order.
+#: The server's lines about a call, in this order.
 _ON_THE_SERVER = {
     "WRITE": (
         r"arrives in a message of \d+ bytes",
@@ -322,7 +322,7 @@ def _served(pair: Pair, command: str) -> list[str]:
 
 @pytest.mark.server
 def test_trace_on_the_server(tools: Pair) -> None:
-    """A WRITE and a READ are told as the server sees them, with their chunks."""
+    """A WRITE and a READ are described as the server sees them, with their chunks."""
     with _file(tools) as path:
         direct = "bs=64k count=1 2>/dev/null"
         told = _served(
@@ -360,7 +360,7 @@ def _told(guest: Guest, trace: int) -> str:
 
 @pytest.mark.server
 def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
-    """A call is under way, so its XID is known; both hosts tell how it is sent again."""
+    """A call is in flight, so its XID is known; both hosts describe its retransmission."""
     tools.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     tools.mount("3", options="nolock")
     tools.client.sh(f"cat {MOUNT_POINT}/f")
@@ -386,7 +386,7 @@ def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
 
 
 def test_trace_all(tools: Pair) -> None:
-    """With --all it tells connections, and what is called without RDMA, such as mountd."""
+    """With --all it describes connections, and calls without RDMA, such as those of mountd."""
     options = "vers=3,nolock,proto=rdma,port=20049"
     mount = f"mkdir -p {MOUNT_POINT}; mount -t nfs -o {options} server:/export {MOUNT_POINT}"
     command = f"sh -c '{mount} && ls {MOUNT_POINT} && umount {MOUNT_POINT}'"
@@ -502,7 +502,7 @@ def test_top_in_a_terminal(tools: Pair) -> None:
 
 
 def test_ended_by_a_signal(tools: Pair) -> None:
-    """No trace instance goes on recording: the command removes its own, or that of a killed one."""
+    """No trace instance continues to record: the command removes its own, or a killed command's."""
     client = tools.client
     assert client.run(f"timeout 4 {TOOL} top --count 99 > /dev/null").status == 124
     assert client.sh(INSTANCES) == ""

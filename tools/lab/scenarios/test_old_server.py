@@ -17,7 +17,12 @@ from lab import hostile, settings, tracing
 from lab.fixtures import Tunables
 from lab.pair import MOUNT_POINT, Guest, Pair
 
-pytestmark = [pytest.mark.needs_ours, pytest.mark.breaks_rules, pytest.mark.rxe_only]
+pytestmark = [
+    pytest.mark.needs_ours,
+    pytest.mark.needs_legacy,
+    pytest.mark.breaks_rules,
+    pytest.mark.rxe_only,
+]
 STOP = "/run/oldserver.stop"
 EVENTS = [
     f"rpcrdma:xprtrdma_{what}" for what in ("conf_answer", "padded_call", "pull_reply", "done_sent")
@@ -49,7 +54,7 @@ MOUNT = f"mount -t nfs -o vers=3,nolock,proto=rdma,port=20049,retry=0 server:/ex
 
 
 class Old:
-    """What the old server has said and counted."""
+    """The output and the counts of the old server."""
 
     def __init__(self) -> None:
         """Knows nothing yet."""

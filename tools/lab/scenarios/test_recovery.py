@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The server, the link or packets are lost under load, and come back.
+"""The server, the link or packets are lost under load, and return.
 
 guest/worker.py writes, reads and compares every byte throughout. Afterwards the server must have
 what the client has written, no operation may have failed, and the client must be at work again

@@ -19,7 +19,7 @@ FEW, MANY = (5, 20) if settings.flavour() == "debug" else (4, 100)
 
 
 def _allowed(cycles: int) -> int:
-    """Returns the kilobytes that so many cycles may take.
+    """Returns the kilobytes that this number of cycles may take.
 
     Slabs that fill up take 300 kB in ten cycles. The buffers of one connection are 512 kB, so a
     leak of them in each cycle exceeds the limit. The quarantine of KASAN needs more.
@@ -76,8 +76,8 @@ KEEPING = {
     "peers": "/sys/kernel/debug/rpcrdma/peers",
     "transport": "/sys/kernel/debug/sunrpc/rpc_xprt/*/info",
 }
-#: What does not keep the module: its other files, which the kernel cuts off when it removes them,
-#: and those of SUNRPC that show its transports.
+#: Files that do not hold the module: its other files, which the kernel disconnects when it removes
+#: them, and those of SUNRPC that show its transports.
 OTHERS = {
     "debugfs": "/sys/kernel/debug/rpcrdma",
     "sysctl": "/proc/sys/sunrpc/*rdma* /proc/sys/sunrpc/svc_rdma/*",
@@ -88,7 +88,7 @@ OTHERS = {
     "trace": f"{TRACING}/trace {TRACING}/trace_pipe {TRACING}/set_event {TRACING}/*_events",
     "sunrpc": "/proc/net/rpc/* /proc/self/mountstats /sys/kernel/sunrpc/*/*/*",
 }
-#: One of them at a time.
+#: Files that are opened one at a time.
 SINGLE = [pytest.param(name, marks=pytest.mark.full) for name in OTHERS]
 
 
@@ -125,7 +125,7 @@ def test_open_file_keeps_the_module(pair: Pair, what: str) -> None:
     pair.mount()
     with _held(pair, "hold", KEEPING[what]):
         pair.umount()
-        # What umount tears down keeps the module, too.
+        # The teardown of umount also holds the module.
         time.sleep(2 * pair.setup.patience)
         refused = pair.client.run("rmmod rpcrdma")
         assert refused.status != 0, "the module was unloaded"

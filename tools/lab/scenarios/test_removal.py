@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""The RDMA device is removed under a mount in use, and comes back."""
+"""The RDMA device is removed under a mount in use, and returns."""
 
 from __future__ import annotations
 

@@ -35,6 +35,8 @@ def _parameters() -> list[Any]:
         marks = [] if case.number in SHORT else [pytest.mark.full]
         if case.of_two or case.of_old or case.ours_alone:
             marks.append(pytest.mark.needs_our_server)
+        if case.of_old:
+            marks.append(pytest.mark.needs_legacy)
         if case.stock_warns and not OURS:
             marks.append(pytest.mark.provokes)
         found.append(pytest.param(name, id=name, marks=marks))
@@ -42,7 +44,7 @@ def _parameters() -> list[Any]:
 
 
 def _play(pair: Pair, name: str) -> list[tuple[str, str]]:
-    """Plays a case to its end; honest work goes on while it holds a connection."""
+    """Plays a case to its end; honest work continues while the case holds a connection."""
     case = CASES[name]
     play = requester.Play(pair, name)
     if case.stalls:
@@ -72,7 +74,7 @@ def _check(case: Any, outcomes: list[tuple[str, str]]) -> None:
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("case", _parameters())
 def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
-    """The server answers a hostile requester as it should, and goes on serving others."""
+    """The server answers a hostile requester correctly, and continues to serve others."""
     requester.prepare(pair)
     pair.mount("3", options="nolock")
     requester.work(pair)
@@ -175,7 +177,7 @@ def test_unanswered_reads(pair: Pair) -> None:
         requester.work(pair)
         pair.umount()
     _check(LOADS[name], outcomes)
-    # The device gives up in the end, and the connections with their calls are gone.
+    # The device finally stops retrying, and the connections with their calls are gone.
     assert held == 3, "the work may have waited for the end of the requester's connections"
     assert "calls wait for memory" in pair.server.run("dmesg").stdout.decode()
 
@@ -192,6 +194,7 @@ def test_many_segments(pair: Pair) -> None:
 
 @pytest.mark.server
 @pytest.mark.needs_our_server
+@pytest.mark.needs_legacy
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
 @pytest.mark.parametrize(

@@ -46,7 +46,7 @@ def test_rdma_ping_removal(pair: Pair) -> None:
             began = time.monotonic()
             pair.client.sh(f"rdma link del {kind}0", timeout=120)
             removing = time.monotonic() - began
-            # Several attempts to listen fail meanwhile.
+            # Several attempts to listen fail in that time.
             time.sleep(3)
             assert not _listens(pair)
             pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
@@ -106,7 +106,7 @@ def _fails(pair: Pair, why: str) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_svc_null(pair: Pair) -> None:
-    """svc_null calls nfsd over a server transport of its own, and nothing of it remains."""
+    """svc_null calls nfsd over its own server transport, and leaves nothing behind."""
     pair.stop_nfsd()
     pair.server.sh("rmmod rpcrdma")
     try:
@@ -119,7 +119,7 @@ def test_svc_null(pair: Pair) -> None:
         pair.start_nfsd()
 
 
-#: What svc_null prints about its connections, in order.
+#: The lines of svc_null about its connections, in order.
 DIALOGUE = [
     "connection refused",
     "NFSv3 procedure 0: right",
@@ -212,7 +212,7 @@ def test_scripts(pair: Pair) -> None:
     pair.umount()
 
 
-#: A READ whose call the client gives up, so that the client has to invalidate the memory.
+#: A READ whose call the client aborts, so that the client has to invalidate the memory.
 GIVEN_UP = f"""
 exec 3< {MOUNT_POINT}/f
 touch /run/opened
@@ -226,7 +226,7 @@ umount -f {MOUNT_POINT}
 @pytest.mark.full
 @pytest.mark.plain_only
 def test_cost_of_giving_up(pair: Pair) -> None:
-    """registration-cost.bt shows local invalidation, too, with either module."""
+    """registration-cost.bt also shows local invalidation, with either module."""
     pair.server.sh("rm -rf /srv/export/*; head -c 64k /dev/zero > /srv/export/f")
     pair.mount("3", options="nolock")
     pair.client.sh("rm -f /run/opened /run/slow")

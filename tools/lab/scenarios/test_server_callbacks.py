@@ -51,7 +51,7 @@ def _hold(pair: Pair, name: str, kind: str, command: str) -> int:
 
 @pytest.mark.parametrize("version", [pytest.param("4.1", marks=pytest.mark.full), "4.2"])
 def test_recall(pair: Pair, version: str) -> None:
-    """One thread of nfsd recalls a delegation and serves its return."""
+    """A single thread of nfsd recalls a delegation and serves its return."""
     pair.server.sh("rm -rf /srv/export/*; mkdir /srv/export/d; echo file 0 > /srv/export/d/f0")
     with _threads(pair, 1):
         pair.mount(version)

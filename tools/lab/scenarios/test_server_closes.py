@@ -15,7 +15,7 @@ from lab.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.full, pytest.mark.rxe_only]
 
-#: SUNRPC looks every six minutes, and closes what was not used since the last look.
+#: SUNRPC polls every six minutes, and closes connections that were idle since the last poll.
 AGEING = 13 * 60.0
 CROWD = 16
 #: Kilobytes of the server that differ for other reasons.

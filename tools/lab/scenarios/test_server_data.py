@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Data that a server sends in unusual ways: holes, files that shrink meanwhile, copied pages."""
+"""Data that a server sends in unusual ways: holes, files that shrink, copied pages."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ print(reads, short, wrong)
 @pytest.mark.parametrize("copied", [False, pytest.param(True, marks=full)])
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_truncation(pair: Pair, counters: Counters, version: str, copied: bool) -> None:
-    """READs of a file that shrinks meanwhile return its bytes or fewer, on the same connection."""
+    """READs of a shrinking file return its bytes or fewer, on the same connection."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.server.sh(f"echo {int(copied)} > {SPLICE}")
     pair.mount(version, options="noac")

@@ -163,7 +163,7 @@ def _without_device(pair: Pair, worker: Worker, pause: float) -> None:
 @pytest.mark.by_the_clock
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_removal(pair: Pair, version: str) -> None:
-    """The server's device is removed under load and comes back, twice; a wildcard listens again."""
+    """The server's device is removed under load and returns, twice; a wildcard listens again."""
     worker = _start(pair, version)
     for _ in range(2):
         _without_device(pair, worker, 2)
@@ -188,7 +188,7 @@ def test_removal_below_a_bound_listener(pair: Pair) -> None:
 @pytest.mark.by_the_clock
 @pytest.mark.needs_our_server
 def test_stop_without_device(pair: Pair) -> None:
-    """Nfsd stops and starts while the server has no device; the mount goes on when it has one."""
+    """Nfsd stops and starts while the server has no device; the mount continues when it has one."""
     kind = pair.setup.link
     worker = _start(pair, "3")
     pair.server.sh(f"rdma link del {kind}0", timeout=120)
@@ -225,7 +225,7 @@ FEW, MANY = (3, 10) if DEBUG else (4, 40)
 
 
 def _allowed(cycles: int) -> int:
-    """Returns the kilobytes that so many cycles may take: slabs, and KASAN's quarantine."""
+    """Returns the kilobytes that this number of cycles may take: slabs, KASAN's quarantine."""
     return 6000 if DEBUG else 2000 + 60 * cycles
 
 
@@ -255,7 +255,7 @@ def test_reload(pair: Pair, cycles: int) -> None:
 
 @full
 def test_client_vanishes(pair: Pair) -> None:
-    """A client whose device is gone costs the server nothing that lasts."""
+    """A client whose device is gone leaves no permanent cost on the server."""
     pair.server.sh("rm -rf /srv/export/*")
     kind = pair.setup.link
     pair.mount("3", options="nolock")
@@ -273,7 +273,7 @@ def test_client_vanishes(pair: Pair) -> None:
 @pytest.mark.rxe_only
 @pytest.mark.needs_our_server
 def test_idle_client_vanishes(pair: Pair) -> None:
-    """The server notices that an idle client is gone without a word, and closes its connection."""
+    """The server detects an idle client that vanished silently, and closes its connection."""
     forwarding = "/proc/sys/net/ipv4/ip_forward"
     pair.server.sh("rm -rf /srv/export/*")
     namespace.ensure(pair)
@@ -349,7 +349,7 @@ def test_failing_allocations(pair: Pair, kind: str) -> None:
     worker = _start(pair, "3")
     with Failures(pair.server, kind, 10) as failures:
         time.sleep(30)
-        # The client has to connect again meanwhile.
+        # The client has to connect again in that time.
         _restart_in_want(pair)
         time.sleep(30)
     print(f"{failures.failed} allocations failed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """The server's settings and counters in /proc/sys/sunrpc/svc_rdma.
 
-They exist with the module, so the client's guest has them, too, and its module is under test.
+They exist with the module, so the client's guest also has them, and its module is under test.
 """
 
 from __future__ import annotations
@@ -27,7 +27,15 @@ RANGES = {
 #: Settings and counters that the stock module does not have.
 ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536), "read_chunks": (0, 0, 1)}
 ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf", "rdma_stat_exposed")
+#: Those of them that ours has without RFC 5666.
+ALWAYS = ("max_version",)
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
+
+
+def _marks(name: str) -> list[pytest.MarkDecorator]:
+    """Returns the marks of a setting that the stock module does not have."""
+    old = [] if name in ALWAYS else [pytest.mark.needs_legacy]
+    return [pytest.mark.needs_ours, *old]
 
 
 @pytest.mark.any_link
@@ -37,7 +45,8 @@ def test_names(pair: Pair) -> None:
     of_both = []
     for guest, whose in ((pair.client, settings.client()), (pair.server, settings.server())):
         files = dict(line.split(" ", 1) for line in guest.sh(command).splitlines())
-        modes = {name: files.pop(name) for name in (*ADDED, *ADDED_COUNTERS) if whose == "ours"}
+        added = (*ADDED, *ADDED_COUNTERS) if settings.legacy() else ALWAYS
+        modes = {name: files.pop(name) for name in added if whose == "ours"}
         assert all(mode == files["max_requests"] for mode in modes.values())
         of_both.append(files)
     assert of_both[0] == of_both[1]
@@ -46,7 +55,7 @@ def test_names(pair: Pair) -> None:
 
 @pytest.mark.any_link
 @pytest.mark.parametrize(
-    "name", [*RANGES, *(pytest.param(name, marks=pytest.mark.needs_ours) for name in ADDED)]
+    "name", [*RANGES, *(pytest.param(name, marks=_marks(name)) for name in ADDED)]
 )
 def test_range(tunables: Tunables, name: str) -> None:
     """A setting takes both ends of its range; beyond them it keeps its value and gives EINVAL."""

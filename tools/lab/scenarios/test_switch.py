@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A host changes from the kernel's own module to ours and back, as the guide tells it.
+"""A host changes from the kernel's own module to ours and back, as the guide describes.
 
 Documentation/install.rst, section "Change between the modules", has the steps.
 """
@@ -67,7 +67,7 @@ def test_client(pair: Pair) -> None:
 
 @pytest.mark.full
 def test_server(pair: Pair) -> None:
-    """Nfsd stops, and its clients stay mounted: they wait, and go on with the other module."""
+    """Nfsd stops, and its clients stay mounted: they wait, and continue with the other module."""
     pair.server.sh("rm -rf /srv/export/*")
     _copy(pair.server, pair)
     pair.mount("4.2")

@@ -98,7 +98,7 @@ def test_mount(
 @pytest.mark.server_long
 @pytest.mark.rxe_only
 def test_private_data(pair: Pair, cable: Cable) -> None:
-    """Both peers say which versions they know; a stock peer takes no notice of that."""
+    """Both peers announce their versions; a stock peer ignores the announcement."""
     pair.server.sh("rm -rf /srv/export/*")
     with cable.recording() as pcap:
         pair.mount()

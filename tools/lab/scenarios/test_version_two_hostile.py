@@ -128,7 +128,7 @@ def _await_word(pair: Pair, word: str) -> None:
 
 @full
 def test_removal(pair: Pair, tunables: Tunables) -> None:
-    """A device that is removed before the first answer tells nothing about the server."""
+    """The removal of a device before the first answer says nothing about the server."""
     kind = pair.setup.link
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
@@ -156,7 +156,7 @@ def _breaches(pair: Pair) -> int:
 
 @full
 def test_no_options(pair: Pair, tunables: Tunables) -> None:
-    """A mount goes on where the server knows no optional operation; it is told of none again."""
+    """A mount works if the server supports no optional operation; none is sent to it again."""
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
     with versions.hostile_server(pair, "no-options") as seen:
@@ -201,7 +201,7 @@ def test_odd_init(pair: Pair, tunables: Tunables, counters: Counters) -> None:
 
 @full
 def test_bad_init(pair: Pair, tunables: Tunables) -> None:
-    """The client refuses values that are cut off or impossible, and the mount goes on."""
+    """The client refuses truncated and impossible values, and the mount continues."""
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
     with versions.hostile_server(pair, "bad-init") as seen:
@@ -221,7 +221,7 @@ def test_bad_init(pair: Pair, tunables: Tunables) -> None:
 
 @full
 def test_torn(pair: Pair, tunables: Tunables) -> None:
-    """The client drops what is a call by its header and a reply by its RPC message, or reversed."""
+    """The client drops messages whose header and RPC message disagree about call and reply."""
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
     with versions.hostile_server(pair, "torn") as seen:

@@ -32,7 +32,7 @@ def version_one(server_tunables: Tunables) -> None:
 
 
 def _mounted(pair: Pair, cable: Cable, nfs: str = "3", options: str = "") -> Exchange:
-    """Mounts, works, and unmounts; returns what was sent."""
+    """Mounts, works, and unmounts; returns the messages."""
     with cable.recording() as pcap:
         pair.mount(nfs, options=options)
         pair.client.sh(WORK)
@@ -117,7 +117,7 @@ def test_expiry(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     tunables.set(rdma_version=2)
     assert len(_mounted(pair, cable).probes()) == 1
     time.sleep(versions.EXPIRY / 2)
-    # This mount uses what is known, and does not renew it.
+    # This mount uses the record, and does not renew it.
     assert len(_mounted(pair, cable).probes()) == 0
     (known,) = versions.peers(pair.client)
     assert known.left <= versions.EXPIRY / 2
@@ -129,7 +129,7 @@ def test_expiry(pair: Pair, tunables: Tunables, cable: Cable) -> None:
 
 @pytest.mark.full
 def test_several_connections(pair: Pair, tunables: Tunables, cable: Cable) -> None:
-    """The connections of one mount share what the first one has learned."""
+    """The connections of one mount share the record that the first one made."""
     versions.forget(pair.client)
     tunables.set(rdma_version=2)
     exchange = _mounted(pair, cable, "4.2", "nconnect=4")

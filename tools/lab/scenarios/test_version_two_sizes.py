@@ -86,7 +86,7 @@ SMALL = "; ".join(
 
 
 def _read_small(pair: Pair, counters: Counters, name: str) -> dict[str, int]:
-    """Has the client read a new file in small parts; returns the chunks of that."""
+    """Makes the client read a new file in small parts; returns the chunks."""
     pair.server.sh(f"name={name}; {FILE}")
     before = counters()
     pair.client.sh(f"name={name}; {SMALL}", timeout=120)
@@ -121,7 +121,7 @@ def _read_first(pair: Pair) -> None:
 def test_first_calls(
     pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
 ) -> None:
-    """What fits inline is inline from the first call on, on the next connection as well.
+    """Messages that fit inline are inline from the first call, also on the next connection.
 
     The sizes are known from private data, as in version one.
     """
@@ -227,7 +227,7 @@ CHANGES = [
 def test_ten_changes(
     pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
 ) -> None:
-    """After each change the sizes in force are those that both sides have set."""
+    """After each change the effective sizes are those that both sides have set."""
     pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
     tunables.set_thresholds(4096)
     server_tunables.set(**{"svc_rdma/max_req_size": 4096})

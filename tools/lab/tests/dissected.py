@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Golden messages of version two, packets of a handshake, and what tshark makes of them."""
+"""Golden messages of version two, packets of a handshake, and tshark's reading of both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Fields = dict[str, list[str]]
 
 
 def _load(name: str, path: str) -> ModuleType:
-    """Loads a module of another tool: the folder of this test has a `packets`, too."""
+    """Loads a module of another tool: the folder of this test also has a `packets`."""
     spec = importlib.util.spec_from_file_location(name, paths.ROOT / path)
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)

@@ -38,7 +38,7 @@ def header(
     writes: list[list[Segment]] | None = None,
     reply: list[Segment] | None = None,
 ) -> bytes:
-    """Returns a transport header with chunk lists; version two has a direction, too."""
+    """Returns a transport header with chunk lists; version two also has a direction."""
     out = _words(xid, version, grant, kind, *([direction] if version == 2 else []))
     for position, segment in reads or []:
         out += _words(1, position) + _segment(segment)

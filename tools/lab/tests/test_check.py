@@ -73,7 +73,7 @@ def test_a_named_kernel_has_a_round_for_each_pair_of_modules(
 
 
 def test_several_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The scenarios by the clock run after the others; the marker of the round stays in force."""
+    """The scenarios by the clock run after the others; the round's marker stays effective."""
     monkeypatch.setenv("PAIRS", "2")
     shared, alone = check._parts(check.Round("plain", "siw", "not any_link"), [])
     assert "not by_the_clock and not any_link" in shared

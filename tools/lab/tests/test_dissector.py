@@ -19,7 +19,7 @@ READ_SEGMENT = (0x200, 5, 0x6000_0000_0000)
 WRITE_SEGMENT = (0x100, 4096, 0x7000_0000_0000)
 
 EMPTY_LISTS = {"reads_count": ["0"], "writes_count": ["0"], "reply_count": ["0"]}
-#: What each golden message has besides the first four words, and in which direction.
+#: The fields of each golden message behind the first four words, and its direction.
 GOLDEN: dict[str, Fields] = {
     "MSG_INLINE": {"direction": ["0"], **EMPTY_LISTS},
     "NOMSG_REPLY": {
@@ -158,7 +158,7 @@ def spoilt(name: str, at: int, word: int) -> bytes:
     return dissected.replaced(golden()[name], at, word)
 
 
-#: Messages that are malformed, and what the dissector says about them.
+#: Malformed messages, and the dissector's objections.
 MALFORMED = [
     (spoilt("MSG_INLINE", 24, 2), "0x00000002 where 0 or 1 must be"),
     (spoilt("MSG_INLINE", 24, 1), "0x12345678 where 0 or 1 must be"),
@@ -363,7 +363,7 @@ def test_private_data_of_the_vectors(cable: Cable, tmp_path: Path) -> None:
     assert here == FIRST_FIELDS | SECOND_FIELDS | {"low": ["2"], "high": ["255"]}
 
 
-#: A capture of the lab, and what Documentation/wireshark.rst says about it.
+#: A capture of the lab, which Documentation/wireshark.rst describes.
 SAMPLE = paths.ROOT / "tools/wireshark/version-two.pcap"
 
 
@@ -399,5 +399,5 @@ def test_documented_announcement() -> None:
     """The document shows the announcement of the sample's client as the dissector does."""
     shown = _tshark("-Y", "frame.number == 10", "-V", "-O", "rpcordma2")
     begin = next(number for number, line in enumerate(shown) if line.startswith("RPC-over-RDMA"))
-    announcement = _documented("this is what the client announces")
+    announcement = _documented("the client's announcement")
     assert shown[begin : begin + len(announcement)] == announcement

@@ -74,7 +74,7 @@ class FakePair:
 
 
 def test_recordings_end_with_their_block(tmp_path: Any) -> None:
-    """A capture of the lab goes on after the block, also when the block fails."""
+    """A capture of the lab continues after the block, even if the block fails."""
     pair = FakePair()
     cable = Cable(cast(Pair, pair), tmp_path)
     with cable.recording() as pcap:

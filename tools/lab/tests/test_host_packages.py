@@ -11,7 +11,7 @@ import pytest
 
 from lab import deps, paths
 
-#: What a root of Debian's essential packages, apt and Python holds: always there.
+#: Contents of a root of Debian's essential packages, apt and Python.
 ESSENTIAL = {"apt-cache", "apt-get", "bash", "chroot", "dpkg-deb", "dpkg-query", "env", "setpriv"}
 ESSENTIAL |= {"/bin/sh", "/usr/bin/python3", "sed", "sh", "sha256sum", "tar", "unshare"}
 #: Command, and the package of host-packages.txt that has it or depends on the package that has it.

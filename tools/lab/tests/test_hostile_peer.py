@@ -13,7 +13,7 @@ sys.path.insert(0, str(paths.GUEST))
 import misdeeds
 import peer
 
-# The lab has a module named `hostile`, too.
+# The lab also has a module named `hostile`.
 _spec = importlib.util.spec_from_file_location("hostile_peer", paths.GUEST / "hostile.py")
 assert _spec is not None and _spec.loader is not None
 hostile_peer = importlib.util.module_from_spec(_spec)

@@ -37,7 +37,7 @@ def test_documented_cases_are_played() -> None:
 
 
 def test_outcomes_of_a_case() -> None:
-    """The first word of what was done chooses among several outcomes."""
+    """The first word of a step chooses among several outcomes."""
     case = next(case for case in CASES.values() if case.number == 18)
     assert case.allowed("ours", "one of three") == ("answered",)
     assert case.allowed("ours", "all of them") == ("ERR_CHUNK",)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What runs on the other release of Debian, with which settings, and from what."""
+"""The commands that run on the other release of Debian, their settings and sources."""
 
 from __future__ import annotations
 

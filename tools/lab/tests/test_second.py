@@ -46,7 +46,7 @@ def test_written(name: str) -> None:
 
 
 def test_read() -> None:
-    """What the peers read of each kind of message."""
+    """The peers' reading of each kind of message."""
     found = {name: second.Message("1", data) for name, data in MESSAGES.items()}
     assert found["MSG_INLINE"].call.payload == CALL
     assert found["NOMSG_REPLY"].call.reply == [(5, 0x8000, 16)]

@@ -27,6 +27,7 @@ CASES = [
     _case("kerberos::both_ways", "rxe_only"),
     _case("checksums::both_ways", "needs_ours"),
     _case("unload::refused", "needs_our_server"),
+    _case("old_server::files", "needs_legacy"),
 ]
 DEBUG = Run(flavour="debug")
 
@@ -36,16 +37,16 @@ def _chosen(*only: str, run: Run | None = None) -> list[int]:
 
 
 def test_short_form() -> None:
-    assert _chosen() == [0, 2, 3, 6, 7]
+    assert _chosen() == [0, 2, 3, 6, 7, 9]
 
 
 def test_long_form() -> None:
-    assert _chosen(run=Run(full=True)) == [0, 1, 2, 3, 4, 6, 7]
+    assert _chosen(run=Run(full=True)) == [0, 1, 2, 3, 4, 6, 7, 9]
 
 
 def test_debug_kernel() -> None:
     assert _chosen(run=DEBUG) == [0, 5]
-    assert _chosen(run=Run(flavour="debug", full=True)) == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert _chosen(run=Run(flavour="debug", full=True)) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
 
 
 def test_link_and_client() -> None:
@@ -53,6 +54,10 @@ def test_link_and_client() -> None:
     assert 7 not in _chosen(run=Run(client="stock"))
     assert 8 not in _chosen()
     assert 8 in _chosen(run=Run(server="ours"))
+
+
+def test_module_without_legacy() -> None:
+    assert _chosen(run=Run(legacy=False)) == [0, 2, 3, 6, 7]
 
 
 def test_name_of_a_file() -> None:

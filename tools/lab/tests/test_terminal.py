@@ -16,7 +16,7 @@ from lab import terminal
 
 
 def _guest_terminal(path: Path, heard: list[bytes]) -> threading.Thread:
-    """Plays a guest's terminal for one connection, and keeps what it hears."""
+    """Plays a guest's terminal for one connection, and keeps its input."""
     server = socket.socket(socket.AF_UNIX)
     server.bind(str(path))
     server.listen()

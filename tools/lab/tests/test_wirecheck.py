@@ -87,7 +87,7 @@ def test_credits_within_grant(cable: Cable, tmp_path: Path) -> None:
 
 
 def test_lower_grant_crosses_calls(cable: Cable, tmp_path: Path) -> None:
-    """A client that has not yet taken it keeps to the grant before, for so many calls."""
+    """A client that has not yet seen it uses the previous grant, for that number of calls."""
     cable.call(header(1), null_call(1))
     cable.answer(header(1, grant=3), null_reply(1))
     for xid in (2, 3, 4):
@@ -294,7 +294,7 @@ def test_lengths_of_a_long_reply(cable: Cable, tmp_path: Path) -> None:
 
 
 def test_a_queue_number_of_the_server_that_comes_back() -> None:
-    """The server's device was removed and added; an accepted connection begins anew."""
+    """The server's device was removed and added; an accepted connection starts afresh."""
 
     def accepts(connection: int) -> capture.Frame:
         return capture.Frame(0, SERVER, 4, 1, connection, accepts=(10, connection))

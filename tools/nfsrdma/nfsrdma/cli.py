@@ -29,7 +29,7 @@ from .trace.tracefs import Recording
 
 _Number = TypeVar("_Number", int, float)
 
-DESCRIPTION = "Shows connections of NFS over RDMA, and finds what is wrong with them."
+DESCRIPTION = "Shows connections of NFS over RDMA, and diagnoses their problems."
 
 
 def parser() -> argparse.ArgumentParser:
@@ -39,7 +39,7 @@ def parser() -> argparse.ArgumentParser:
     one = commands.add_parser("list", help="connections, mounts and listeners, one line each")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=_list)
-    one = commands.add_parser("doctor", help="find what is wrong, and the command that mends it")
+    one = commands.add_parser("doctor", help="diagnose problems, and name the fix of each")
     one.add_argument("server", nargs="?", help="name or address of a server to be reached")
     one.add_argument("--json", action="store_true", help="print JSON")
     one.set_defaults(run=_doctor)

@@ -20,7 +20,7 @@ FILE = f"{FOLDER}/connections"
 #: The fields that are no numbers.
 _TEXT = {"role", "peer", "state", "lost", "device"}
 
-#: What the reasons of a loss mean.
+#: The meanings of the reasons of a loss.
 LOSSES = {
     "none": "no connection was lost",
     "device": "the device, or its address, has gone",
@@ -33,7 +33,7 @@ LOSSES = {
 
 @dataclass(frozen=True)
 class Connection:
-    """One line of the file. A field that the line lacks is absent from `numbers`."""
+    """A line of the file. A field that the line lacks is absent from `numbers`."""
 
     texts: dict[str, str]
     numbers: dict[str, int]

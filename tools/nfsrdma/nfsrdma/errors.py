@@ -3,4 +3,4 @@
 
 
 class UsageError(Exception):
-    """The command cannot do what it was asked to do. The text says why, and what to do."""
+    """The command cannot continue. The text names the reason and the remedy."""

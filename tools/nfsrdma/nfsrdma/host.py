@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the command reads of the machine: files, directories, the output of other programs.
+"""The machine as the command reads it: files, directories, the output of other programs.
 
 Everything goes through `Host`, so that tests give the command a machine that does not exist.
 """
@@ -58,7 +58,7 @@ class Host:
         return Path(path).exists()
 
     def is_denied(self, path: str) -> bool:
-        """Whether this user may not look at a path, which may or may not exist."""
+        """Whether a path, which may not exist, is not readable for this user."""
         try:
             Path(path).stat()
         except PermissionError:
@@ -85,7 +85,7 @@ class Host:
         time.sleep(seconds)
 
     def ask_port(self, address: str, port: int) -> Answer:
-        """Returns what a port of another host answers to a connection request over RDMA."""
+        """Returns the answer of a port of another host to a connection request over RDMA."""
         return ask(address, port)
 
     def addresses(self, name: str) -> list[str]:

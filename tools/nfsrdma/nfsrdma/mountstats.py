@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the kernel counts for each operation of each mount, in /proc/self/mountstats."""
+"""The kernel's counters of each operation of each mount, in /proc/self/mountstats."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _ADDR_RESOLVED, _ROUTE_RESOLVED, _CONNECT_RESPONSE, _REJECTED, _ESTABLISHED = 0,
 _PORT_SPACE, _QP_TYPE = 0x0106, 2
 #: A number of 24 bits that no queue pair of this host has. The other host never uses it.
 _QP_NUM = 0xFFFFFE
-#: What events are marked with. There are no events for an identifier whose mark is zero.
+#: The mark of events. There are no events for a cm_id whose mark is zero.
 _CONTEXT = 1
 #: The reject reasons of a host on which nothing listens: IB_CM_REJ_INVALID_SERVICE_ID, and
 #: -ECONNREFUSED over iWARP.
@@ -42,7 +42,7 @@ _PATIENCE = 5.0
 
 
 class Answer(Enum):
-    """What a port has answered."""
+    """The answer of a port."""
 
     LISTENS = "listens"
     REFUSED = "refused"
@@ -58,7 +58,7 @@ class Answer(Enum):
 
 
 def ask(address: str, port: int) -> Answer:
-    """Returns what a port answers."""
+    """Returns the answer of a port."""
     try:
         device = os.open(DEVICE, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -98,7 +98,7 @@ def _resolves(device: int, number: int, peer: bytes) -> bool:
 
 
 def verdict(event: int | None, status: int) -> Answer:
-    """Returns what the last event means; None stands for no event at all."""
+    """Returns the meaning of the last event; None stands for no event."""
     if event in (_CONNECT_RESPONSE, _ESTABLISHED):
         return Answer.LISTENS
     if event == _REJECTED:

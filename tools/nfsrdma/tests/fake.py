@@ -40,7 +40,7 @@ GIDS = (
 
 
 class FakeHost(Host):
-    """A machine with nothing but what a test gives it."""
+    """A machine with only the contents that a test gives it."""
 
     def __init__(self) -> None:
         """Makes a client of 10.0.0.1 at which nothing is wrong."""
@@ -156,11 +156,11 @@ class FakeHost(Host):
         return path in self.denied
 
     def run(self, *argv: str) -> Ran:
-        """Returns what the program prints, if a test has installed it."""
+        """Returns the output of the program, if a test has installed it."""
         return self.ran.get(argv, Ran(MISSING, ""))
 
     def pause(self, _seconds: float) -> None:
-        """Does what a test has set for such a pause."""
+        """Runs the action that a test has set for such a pause."""
         self.meanwhile()
 
     def ask_port(self, _address: str, _port: int) -> Answer:

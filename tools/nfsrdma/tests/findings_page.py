@@ -29,8 +29,8 @@ def _entry(kind: Kind) -> str:
     text = re.sub(r"{(\w+)}", lambda field: field[1].upper(), f"{kind.severity.value}: {kind.text}")
     # The two colons behind it become one.
     lines = textwrap.wrap(text, 96, break_on_hyphens=False)
-    mend = re.sub(r"{(\w+)}", lambda field: field[1].upper(), kind.mend)
-    body = [*lines[:-1], f"{lines[-1]}::", "", *(f"    {line}" for line in mend.splitlines())]
+    fix = re.sub(r"{(\w+)}", lambda field: field[1].upper(), kind.fix)
+    body = [*lines[:-1], f"{lines[-1]}::", "", *(f"    {line}" for line in fix.splitlines())]
     return f"``{kind.name}``\n" + "".join(f"    {line}".rstrip() + "\n" for line in body) + "\n"
 
 

@@ -169,8 +169,8 @@ def test_finding(name: str) -> None:
     found = doctor.examine(host, "server")
     assert [finding.kind.name for finding in found.findings] == [name]
     finding = found.findings[0]
-    assert "{" not in finding.text + finding.mend
-    assert finding.mend
+    assert "{" not in finding.text + finding.fix
+    assert finding.fix
 
 
 def test_healthy_client() -> None:
@@ -235,7 +235,7 @@ def test_more_calls_than_threads_are_no_failure() -> None:
     found = doctor.examine(host, None)
     (finding,) = found.findings
     assert finding.text == "nfsd has 8 threads, and its clients have 9 calls under way"
-    assert finding.mend.startswith("rpc.nfsd 16 ")
+    assert finding.fix.startswith("rpc.nfsd 16 ")
     assert found.status == 0
 
 
@@ -280,7 +280,7 @@ def test_failed_attempts_are_told() -> None:
     assert "client 10.0.0.3:20049: 4 failed in 1m15s, next attempt in 9 s\n" in told
 
 
-def test_mend_names_what_is_to_be_mended() -> None:
+def test_fix_names_its_object() -> None:
     host = FakeHost()
     _link_down(host)
     result = doctor.examine(host, None)
@@ -339,7 +339,7 @@ def test_credits_that_are_out_for_a_moment(later: dict[str, object]) -> None:
 def test_credits_that_stay_out() -> None:
     host = FakeHost()
     host.connection(credits=16, in_use=16)
-    told = mend(host, "credits-out")
+    told = fix(host, "credits-out")
     assert "16 at rest" in told
     assert told.splitlines()[-1].startswith("sysctl sunrpc.svc_rdma.max_requests=128 ")
 
@@ -372,19 +372,19 @@ def test_thresholds_that_are_no_finding() -> None:
     assert findings(host) == ["setting-low"]
 
 
-def mend(host: FakeHost, name: str, server: str | None = None) -> str:
+def fix(host: FakeHost, name: str, server: str | None = None) -> str:
     (found,) = (f for f in doctor.examine(host, server).findings if f.kind.name == name)
-    return found.mend
+    return found.fix
 
 
 def test_listener_is_added_to_an_nfsd_that_runs() -> None:
     """`rpc.nfsd --rdma` adds no listener while nfsd runs. The port is that of the connection."""
     host = FakeHost()
     host.files[CONNECTIONS] = DOWN.replace(":20049", ":20050")
-    assert mend(host, "refused").startswith("echo 'rdma 20050' > /proc/fs/nfsd/portlist ")
+    assert fix(host, "refused").startswith("echo 'rdma 20050' > /proc/fs/nfsd/portlist ")
     host.answer = Answer.REFUSED
     host.files["/proc/self/mountinfo"] = MOUNTED.replace("port=20049", "port=20051")
-    told = mend(host, "port-refused", "server")
+    told = fix(host, "port-refused", "server")
     assert told.startswith("echo 'rdma 20051' > /proc/fs/nfsd/portlist ")
 
 
@@ -398,8 +398,8 @@ def test_json() -> None:
             "finding": "refused",
             "severity": "problem",
             "text": "10.0.0.3:20049 refuses connections: nothing listens there for RDMA",
-            "mend": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs"
-            "\nnfsrdma doctor   # on the server, knows more",
+            "fix": "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs"
+            "\nnfsrdma doctor   # on the server, for its findings",
         }
     ]
     assert {"step": "module", "text": "rpcrdma 0.1.0 is loaded"} in told["facts"]

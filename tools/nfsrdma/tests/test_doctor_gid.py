@@ -67,7 +67,7 @@ def test_full_table() -> None:
         "all 3 GIDs of port 1 of device rxe0 are taken: 10.0.0.2 has none (addresses without: 1)"
     )
     again = "10.0.0.2/24 dev eth0"
-    assert finding.mend.endswith(f"\nip address del {again} && ip address add {again}")
+    assert finding.fix.endswith(f"\nip address del {again} && ip address add {again}")
 
 
 @pytest.mark.parametrize(

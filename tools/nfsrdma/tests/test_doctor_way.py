@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the doctor finds on the way to a server: ports, routes, the server's port, mounts."""
+"""The doctor's findings about the path to a server: ports, routes, its port, mounts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from shlex import quote
 import pytest
 from fake import MOUNTED, FakeHost
 from nfsrdma.ucm import Answer
-from test_doctor import findings, interface, mend, over_tcp, second_port
+from test_doctor import findings, fix, interface, over_tcp, second_port
 
 from nfsrdma import doctor
 
@@ -224,7 +224,7 @@ def test_mount_by_rdma_is_like_the_one_before(mounted: str, options: str) -> Non
     over_tcp(host)
     text = host.files["/proc/self/mountinfo"].replace("rw,relatime", f"{mounted},relatime")
     host.files["/proc/self/mountinfo"] = text
-    told = mend(host, "mount-not-rdma", "server")
+    told = fix(host, "mount-not-rdma", "server")
     assert told == f"umount /mnt/nfs && mount -o proto={options} 10.0.0.1:/export /mnt/nfs"
 
 
@@ -233,7 +233,7 @@ def test_other_options_of_a_mount_are_kept() -> None:
     over_tcp(host)
     text = host.files["/proc/self/mountinfo"].replace("rw,vers=4.2", "ro,vers=3,nolock")
     host.files["/proc/self/mountinfo"] = text.replace("sec=sys", "sec=krb5p")
-    told = mend(host, "mount-not-rdma", "server")
+    told = fix(host, "mount-not-rdma", "server")
     assert " -o proto=rdma,port=20049,vers=3,sec=krb5p,nolock,ro 10.0.0.1:" in told
 
 
@@ -243,7 +243,7 @@ def test_mount_from_an_ipv6_address() -> None:
     text = host.files["/proc/self/mountinfo"].replace("=10.0.0.1", f"={V6}")
     host.files["/proc/self/mountinfo"] = text.replace("=tcp", "=tcp6")
     host.known["server"] = ["10.0.0.1", V6]
-    assert " -o proto=rdma6,port=20049," in mend(host, "mount-not-rdma", "server")
+    assert " -o proto=rdma6,port=20049," in fix(host, "mount-not-rdma", "server")
 
 
 def test_names_are_quoted_for_the_shell() -> None:
@@ -251,8 +251,8 @@ def test_names_are_quoted_for_the_shell() -> None:
     over_tcp(host)
     text = host.files["/proc/self/mountinfo"].replace("/mnt/nfs", "/mnt/my\\040files")
     host.files["/proc/self/mountinfo"] = text.replace("/export", "/$(reboot)")
-    told = mend(host, "mount-not-rdma", "server")
+    told = fix(host, "mount-not-rdma", "server")
     assert told.startswith("umount '/mnt/my files' && mount -o proto=rdma,")
     assert told.endswith(" '10.0.0.1:/$(reboot)' '/mnt/my files'")
     for name in ("a;reboot", "it's", "a b", "plain", "fe80::1%eth0"):
-        assert mend(host, "name-unknown", name) == f"getent ahosts {quote(name)}"
+        assert fix(host, "name-unknown", name) == f"getent ahosts {quote(name)}"

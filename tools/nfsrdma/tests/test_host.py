@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of what the command reads of a real machine."""
+"""Tests of the command's reading of a real machine."""
 
 from __future__ import annotations
 

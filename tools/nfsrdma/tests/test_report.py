@@ -120,7 +120,7 @@ def test_page_shows_what_was_recorded() -> None:
 def test_findings_are_on_the_page() -> None:
     host = FakeHost()
     host.connection(breaches=3)
-    assert "has broken the protocol: breaches since its line was made: 3" in _render(host)
+    assert "has broken the protocol: breaches since its line was created: 3" in _render(host)
 
 
 def test_recording_for_programs() -> None:

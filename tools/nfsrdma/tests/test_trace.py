@@ -109,7 +109,7 @@ def test_call_that_is_given_up_and_refused() -> None:
     words = "\n".join(tell(rpc))
     assert "is sent again, for the 2. time" in words
     assert "posts the invalidation of region 31" in words
-    assert "is given up: its reply was waited for, and has not come" in words
+    assert "is given up: its reply was awaited, and has not arrived" in words
     assert "the reply breaks the protocol: xid=0x996e5448 longer than offered" in words
     assert words.endswith("ends with error -5")
 
@@ -217,7 +217,7 @@ class Interrupted(Recorded):
 
 
 def test_interrupt_loses_no_rpc(capsys: pytest.CaptureFixture[str]) -> None:
-    """What was taken out of the recording is printed. The command is not waited for."""
+    """Events that were read from the recording are printed. The command is not waited for."""
     wish = command.Wish([], xid=0x996E5449)
     assert command.trace(wish, Interrupted(_events(READ, GETATTR)), command.running) == 0
     *told, last = capsys.readouterr().out.splitlines()

@@ -46,7 +46,7 @@ def test_recording_of_a_kernel() -> None:
         "SETATTR": ("long call, inline", 8176, 0),
     }
     assert [call.xid for call in done][:2] == [0x7F058AD3, 0x81058AD3]
-    # The module traces as well that the memory of chunks is free, which no line tells.
+    # The module also traces that the memory of chunks is free, which no line shows.
     released = sum(event.name == "svcrdma_cc_release" for event in events)
     assert sum(len(call.events) for call in done) == len(events) - released
 
@@ -187,7 +187,7 @@ def test_connection_that_ends_under_a_reply() -> None:
 
 
 def test_thread_that_goes_on_with_tcp() -> None:
-    """What a thread does for a call over TCP is none of the call that it has taken before."""
+    """A thread's events for a call over TCP do not belong to its previous call."""
     operation = "nfsd_compound_status: op=1/1 OP_READ status=0"
     over_tcp = "svc_xdr_recvfrom: xid=0x00000099 head=[00000000aa,80] page=0 tail=[00,0] len=80"
     _, known = _feed(_events((0, 1, _decode(1)), (1, 1, over_tcp), (2, 1, operation)))
@@ -261,7 +261,7 @@ def test_json_on_a_server(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_host_that_is_client_and_server(capsys: pytest.CaptureFixture[str]) -> None:
-    """The same XID on both sides of one host: each side tells its own part."""
+    """Both sides of one host have the same XID: each prints its own part."""
     own = [line.replace("0x996e5449", "0x7f058ad3") for line in lines(GETATTR)]
     _trace([*RECORDED, *own, *lines(READ)])
     told = capsys.readouterr().out.splitlines()

@@ -109,7 +109,7 @@ def test_kernel_without_instances(tmp_path: Path) -> None:
 
 
 def test_instance_of_a_command_that_was_killed(root: Path) -> None:
-    """It would go on recording for ever."""
+    """It would record endlessly."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     stale = root / "instances" / f"nfsrdma.{ended.pid}"

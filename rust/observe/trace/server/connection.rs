@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of connections and their devices.
+//! Events of connections and their devices, and breaches of the protocol by a requester.
 
 use kernel::fmt;
 use kernel::prelude::*;
 
-use crate::observe::trace::{Peer, SockAddrBytes, Text};
+use crate::observe::trace::{Peer, SockAddrBytes, StackString};
 
 events! {
     /// Traces that no protection domain could be allocated for a connection. `status` is the
@@ -38,13 +38,25 @@ events! {
     /// an address in the form of `struct sockaddr`.
     fn qp_error(event: u32, device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_qp_error {
         event: event,
-        device: Text::new(&fmt!("{}", device)),
+        device: StackString::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
     }
 
     /// Traces that the device of a connection to `peer` is being removed.
     fn device_removal(device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_device_removal {
-        name: Text::new(&fmt!("{}", device)),
+        name: StackString::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
+    }
+}
+
+events! {
+    /// Traces a breach of the protocol by a requester. `name` is that of its counter, `what` has
+    /// the details. `xid` is zero if the breach belongs to no message.
+    fn breach(peer: Peer, xid: u32, name: &'static str, what: &'a dyn core::fmt::Display)
+        => svcrdma_breach {
+        addr: peer.endpoint(),
+        xid: xid,
+        name: StackString::new(&name),
+        what: StackString::new(&what),
     }
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Events of replies: their chunks, their form, errors.
+//! Events of replies: chunks, errors, Sends and the send queue.
 
+use super::SendQueue;
 use crate::observe::trace::{count, Cid, Peer, Source, WcStatus};
 use crate::proto::responder::limits::Limits;
 use crate::wire::{Message, Segment};
@@ -27,28 +28,30 @@ events! {
         num_segs: segments,
     }
 
-    /// Traces that the RDMA Writes to a reply's write chunks were posted: so many work requests.
+    /// Traces that the RDMA Writes to a reply's write chunks were posted, with `work_requests` work
+    /// requests.
     fn post_write_chunk(cid: Cid, work_requests: u32) => svcrdma_post_write_chunk {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Writes to a reply chunk were posted: so many work requests.
+    /// Traces that the RDMA Writes to a reply chunk were posted, with `work_requests` work
+    /// requests.
     fn post_reply_chunk(cid: Cid, work_requests: u32) => svcrdma_post_reply_chunk {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Reads or Writes of an RPC need their memory no longer.
+    /// Traces that the memory of the RDMA Reads or Writes of an RPC is released.
     fn cc_release(cid: Cid, work_requests: u32) => svcrdma_cc_release {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         sqecount: work_requests as i32,
     }
 
-    /// Traces that an RDMA Write was flushed, because the connection has ended.
+    /// Traces that an RDMA Write was flushed, because the connection ended.
     fn wc_write_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_write_flush {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -56,7 +59,7 @@ events! {
         vendor_err: wc.vendor_err,
     }
 
-    /// Traces that an RDMA Write has failed.
+    /// Traces that an RDMA Write failed.
     fn wc_write_err(cid: Cid, wc: WcStatus) => svcrdma_wc_write_err {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -95,15 +98,11 @@ events! {
 /// Traces every segment in a reply's header, which has these `bytes`, with [`encode_wseg`].
 #[inline(always)]
 pub(crate) fn encode_lists(cid: impl Source<Cid>, bytes: &[u8], limits: &Limits) {
-    #[cfg(CONFIG_TRACEPOINTS)]
     if event_enabled!(crate::raw::__tracepoint_svcrdma_encode_wseg) {
         trace_segments(cid.get(), bytes, limits);
     }
-    #[cfg(not(CONFIG_TRACEPOINTS))]
-    let _ = (cid, bytes, limits);
 }
 
-#[cfg(CONFIG_TRACEPOINTS)]
 #[cold]
 fn trace_segments(cid: Cid, bytes: &[u8], limits: &Limits) {
     let Ok(message) = Message::decode(bytes, &limits.wire()) else {
@@ -127,5 +126,73 @@ pub(crate) fn write_failed(cid: impl Source<Cid>, wc: WcStatus) {
         wc_write_flush(cid, wc);
     } else {
         wc_write_err(cid, wc);
+    }
+}
+
+events! {
+    /// Traces that a Send was posted. It invalidates the R_key `inv_rkey`, or none if that is zero.
+    fn post_send(cid: Cid, num_sge: u32, inv_rkey: u32) => svcrdma_post_send {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        num_sge: num_sge,
+        inv_rkey: inv_rkey,
+    }
+
+    /// Traces that the Send of a reply with RDMA Writes is known to have completed.
+    fn wc_send(cid: Cid) => svcrdma_wc_send {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+    }
+
+    /// Traces that a Send was flushed, because the connection ended.
+    fn wc_send_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_send_flush {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a Send failed.
+    fn wc_send_err(cid: Cid, wc: WcStatus) => svcrdma_wc_send_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a reply, or the RDMA Reads of a call, have to wait because the send queue has no
+    /// room.
+    fn sq_full(cid: Cid, queue: SendQueue) => svcrdma_sq_full {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        avail: queue.free as i32,
+        depth: queue.depth as i32,
+    }
+
+    /// Traces that the send queue has room for the replies that were waiting.
+    fn sq_retry(cid: Cid, queue: SendQueue) => svcrdma_sq_retry {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        avail: queue.free as i32,
+        depth: queue.depth as i32,
+    }
+
+    /// Traces that work requests could not be posted. `status` is the negative errno.
+    fn sq_post_err(cid: Cid, queue: SendQueue, status: i32) => svcrdma_sq_post_err {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        avail: queue.free as i32,
+        depth: queue.depth as i32,
+        status: status,
+    }
+}
+
+/// Traces the failure of a Send, with [`wc_send_flush`] or [`wc_send_err`].
+#[cold]
+pub(crate) fn send_failed(cid: impl Source<Cid>, wc: WcStatus) {
+    if wc.is_flush() {
+        wc_send_flush(cid, wc);
+    } else {
+        wc_send_err(cid, wc);
     }
 }

@@ -54,10 +54,4 @@ impl Extents {
     pub const fn tail(&self) -> (u32, u32) {
         (self.tail_start, self.tail)
     }
-
-    /// Returns whether it is only a payload: bytes of the pages, and nothing of head or tail.
-    #[inline]
-    pub const fn is_payload(&self) -> bool {
-        self.head == 0 && self.pages != 0 && self.tail == 0
-    }
 }

@@ -3,7 +3,7 @@
 //! Which form a call and its reply have.
 
 use super::super::super::super::wire::ListProc;
-use super::rooms::Rooms;
+use super::space::InlineSpace;
 use super::{pad_of, CallKind, CallShape, PlanError, ReplyKind, ReplyShape};
 
 /// The forms of a call and of its reply.
@@ -13,27 +13,6 @@ pub struct Forms {
     pub call: CallKind,
     /// The memory that the call offers for the reply.
     pub reply: ReplyKind,
-}
-
-/// The only chunk of a call, which is for one payload in pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SingleChunk {
-    /// A read chunk for the pages of the call.
-    Read {
-        /// Position of the chunk in the XDR stream, in bytes.
-        position: u32,
-    },
-    /// A write chunk for the pages of the reply.
-    Write,
-}
-
-/// The only chunk of a call, which is for a whole message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WholeMessage {
-    /// A read chunk at position zero for the call. The reply comes inline.
-    Call,
-    /// The reply chunk for the reply. The call is inline.
-    Reply,
 }
 
 impl Forms {
@@ -49,11 +28,11 @@ impl Forms {
     pub fn choose(
         call: &CallShape,
         reply: &ReplyShape,
-        rooms: &Rooms,
+        space: &InlineSpace,
         data_touch: impl Fn() -> bool,
     ) -> Result<Self, PlanError> {
-        let reply = reply_form(reply, rooms, &data_touch)?;
-        let call = call_form(call, reply, rooms, &data_touch)?;
+        let reply = reply_form(reply, space, &data_touch)?;
+        let call = call_form(call, reply, space, &data_touch)?;
         Ok(Self { call, reply })
     }
 
@@ -75,28 +54,6 @@ impl Forms {
             (CallKind::Inline, ReplyKind::Inline)
         )
     }
-
-    /// Returns the only chunk of the call, if it has one, which is for one payload in pages.
-    #[inline(always)]
-    pub const fn single_chunk(&self) -> Option<SingleChunk> {
-        match (self.call, self.reply) {
-            (CallKind::ReadChunk { position }, ReplyKind::Inline) => {
-                Some(SingleChunk::Read { position })
-            }
-            (CallKind::Inline, ReplyKind::WriteChunk { pad: false }) => Some(SingleChunk::Write),
-            _ => None,
-        }
-    }
-
-    /// Returns the only chunk of the call, if it has one, which is for a whole message.
-    #[inline(always)]
-    pub const fn whole_message(&self) -> Option<WholeMessage> {
-        match (self.call, self.reply) {
-            (CallKind::PositionZero, ReplyKind::Inline) => Some(WholeMessage::Call),
-            (CallKind::Inline, ReplyKind::ReplyChunk) => Some(WholeMessage::Reply),
-            _ => None,
-        }
-    }
 }
 
 //= 5666-3.4-2 call may offer write chunks
@@ -106,17 +63,16 @@ impl Forms {
 #[inline(always)]
 fn reply_form(
     s: &ReplyShape,
-    rooms: &Rooms,
+    space: &InlineSpace,
     data_touch: impl Fn() -> bool,
 ) -> Result<ReplyKind, PlanError> {
     let total = total(s.head_len, s.page_len, s.tail_len)?;
-    if rooms.reply.takes(total.max(s.buflen.into())) {
+    if space.reply.takes(total.max(s.buflen.into())) {
         return Ok(ReplyKind::Inline);
     }
-    let pad = rooms.pad_write_chunks && pad_of(s.page_len) != 0;
     let may = s.payload_in_pages && s.page_len != 0 && !data_touch();
-    if may && rooms.written(pad).takes(sum(s.head_len, s.tail_len)) {
-        return Ok(ReplyKind::WriteChunk { pad });
+    if may && space.written.takes(sum(s.head_len, s.tail_len)) {
+        return Ok(ReplyKind::WriteChunk);
     }
     Ok(ReplyKind::ReplyChunk)
 }
@@ -127,22 +83,22 @@ fn reply_form(
 fn call_form(
     s: &CallShape,
     reply: ReplyKind,
-    rooms: &Rooms,
+    space: &InlineSpace,
     data_touch: impl Fn() -> bool,
 ) -> Result<CallKind, PlanError> {
-    let room = rooms.calls(reply);
-    if room
+    let calls = space.calls(reply);
+    if calls
         .inline
         .takes(total(s.head_len, s.page_len, s.tail_len)?)
     {
         return Ok(CallKind::Inline);
     }
-    if !room.read.takes(0) {
-        return Err(PlanError::HeaderTooLong);
+    if !calls.read.takes(0) {
+        return Err(PlanError::NoReadChunk);
     }
     let may = s.payload_in_pages && s.page_len != 0 && s.head_len % 4 == 0 && !data_touch();
     let rest = s.tail_len.saturating_sub(pad_of(s.page_len));
-    if may && room.read.takes(sum(s.head_len, rest)) {
+    if may && calls.read.takes(sum(s.head_len, rest)) {
         return Ok(CallKind::ReadChunk {
             position: s.head_len,
         });

@@ -38,7 +38,8 @@ impl<'a> Call<'a> {
         version: Version,
         limits: &Limits,
     ) -> Option<Self> {
-        let mut call = Self::one_segment(message, version, limits)?;
+        let mut call = Self::plain(&message.prefix, version, &[]);
+        call.lists = message.lists;
         let ReadSegment { position, segment } = message.segment;
         let bytes = segment.length;
         let fits = bytes <= limits.max_call && bytes % 4 == 0 && fits_reads(bytes, limits);

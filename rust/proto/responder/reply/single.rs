@@ -1,36 +1,40 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The reply to a call with one write chunk of one segment: to a READ of an ordinary client.
+//! The reply to a call whose only chunk is one segment for the reply: to a READ or a READDIR of an
+//! ordinary client.
 
 use super::super::super::super::wire::{
-    v1, Direction, EncodeError, ListProc, Lists, Segment, Version,
+    v1, Direction, EncodeError, ListProc, Lists, ReadListWriter, Segment, Version,
 };
 use super::super::super::inline::Thresholds;
 use super::super::marks::Mark;
 use super::{padded, range, Range, Write};
 
-/// How such a reply is sent: the payload by one RDMA Write, the rest inline. [`Plan`] says the
-/// same, with more effort.
+/// How such a reply is sent: by one RDMA Write, either of the payload to the write chunk, with the
+/// rest inline, or of the whole reply to the reply chunk. [`Plan`] says the same, with more effort.
 ///
 /// [`Plan`]: super::Plan
 ///
 /// # Invariants
 ///
-/// - The payload is not empty, lies within the reply, and fits the segment.
-/// - The header is no longer than the threshold together with the rest.
+/// - The bytes to be written lie within the reply and fit the segment.
+/// - The header is no longer than the threshold together with the inline rest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Single {
     segment: Segment,
-    mark: Mark,
-    version: Version,
-    /// The end of the payload with its XDR padding.
+    /// The bytes to be written.
+    written: Mark,
+    /// The end of these bytes with their XDR padding.
     behind: u32,
     len: u32,
+    version: Version,
+    /// The whole reply goes to the reply chunk.
+    long: bool,
 }
 
 impl Single {
-    /// Plans a reply of `len` bytes whose only payload is at `marks`. `offered` are the lists of
-    /// the call. Returns `None` for any other reply, and for one that cannot be sent.
+    /// Plans a reply of `len` bytes whose payloads are at `marks`. `offered` are the lists of the
+    /// call. Returns `None` for any other reply, and for one that cannot be sent.
     #[inline]
     pub fn new(
         len: u32,
@@ -38,51 +42,79 @@ impl Single {
         offered: &Lists<'_>,
         thresholds: &Thresholds,
     ) -> Option<Self> {
+        let Some(segment) = offered.only_write() else {
+            return Self::long(len, offered.only_reply()?, thresholds);
+        };
         let &[mark] = marks else {
             return None;
         };
-        let segment = offered.only_write()?;
         let end = mark.start.checked_add(mark.len)?;
         let holds = mark.start % 4 == 0 && end <= len;
         let fits = mark.len != 0 && mark.len <= segment.length;
         // INVARIANT: both are checked here, the length of the message below.
         let plan = Self {
             segment,
-            mark,
-            version: thresholds.version,
+            written: mark,
             behind: padded(end, len),
             len,
+            version: thresholds.version,
+            long: false,
         };
         let sent = plan.send_len() <= thresholds.server_to_client;
         (holds && fits && sent).then_some(plan)
     }
 
-    /// Returns the length in bytes of what the Send carries: the header and the rest.
-    #[inline]
-    pub const fn send_len(&self) -> u32 {
-        // CAST: two small constants.
-        let header = self
-            .version
-            .min_header()
-            .saturating_add(v1::len::write_chunk(1)) as u32;
-        let rest = self.len.saturating_sub(self.behind);
-        header.saturating_add(self.mark.start).saturating_add(rest)
+    /// Plans a reply that goes to the reply chunk, because the threshold is too low for it.
+    //= 8166-3.5-1 reply as a long reply
+    fn long(len: u32, segment: Segment, thresholds: &Thresholds) -> Option<Self> {
+        // INVARIANT: all bytes are written, and the lengths are checked below.
+        let plan = Self {
+            segment,
+            written: Mark { start: 0, len },
+            behind: len,
+            len,
+            version: thresholds.version,
+            long: true,
+        };
+        let room = thresholds.server_to_client.checked_sub(plan.send_len())?;
+        (len > room && len <= segment.length).then_some(plan)
     }
 
-    /// Returns the RDMA Write of the payload.
+    /// Returns whether the whole reply goes to the reply chunk.
+    #[inline]
+    pub const fn is_long(&self) -> bool {
+        self.long
+    }
+
+    /// Returns the length of the Send in bytes: the header and the rest.
+    #[inline]
+    pub const fn send_len(&self) -> u32 {
+        let chunk = match self.long {
+            true => v1::len::reply_chunk(1),
+            false => v1::len::write_chunk(1),
+        };
+        // CAST: two small constants.
+        let header = self.version.min_header().saturating_add(chunk) as u32;
+        let rest = self.len.saturating_sub(self.behind);
+        header
+            .saturating_add(self.written.start)
+            .saturating_add(rest)
+    }
+
+    /// Returns the RDMA Write.
     #[inline]
     pub const fn write(&self) -> Write {
         Write {
-            range: range(self.mark.start, self.mark.end()),
+            range: range(self.written.start, self.written.end()),
             handle: self.segment.handle,
             offset: self.segment.offset,
         }
     }
 
-    /// Iterates over what is sent inline, in order.
+    /// Iterates over the ranges that are sent inline, in order.
     #[inline]
     pub fn rest(&self) -> impl Iterator<Item = Range> {
-        let parts = [range(0, self.mark.start), range(self.behind, self.len)];
+        let parts = [range(0, self.written.start), range(self.behind, self.len)];
         parts.into_iter().filter(|part| part.len != 0)
     }
 
@@ -92,14 +124,24 @@ impl Single {
     ///
     /// [`EncodeError::NoRoom`] if `buf` is shorter than the header.
     #[inline]
+    //= 8166-4.3-1 returns lengths written, never more
     pub fn encode(&self, buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
-        let (version, proc) = (self.version, ListProc::Msg);
-        let lists = version.begin(buf, xid, credits, Direction::Reply, proc)?;
-        let mut chunk = lists.write_list()?.chunk()?;
-        chunk.segment(Segment {
-            length: self.mark.len,
+        let begin = |buf, proc| -> Result<ReadListWriter<'_>, EncodeError> {
+            self.version
+                .begin(buf, xid, credits, Direction::Reply, proc)
+        };
+        let returned = Segment {
+            length: self.written.len,
             ..self.segment
-        })?;
+        };
+        if self.long {
+            let lists = begin(buf, ListProc::Nomsg)?.write_list()?;
+            let mut chunk = lists.reply_chunk()?.chunk()?;
+            chunk.segment(returned)?;
+            return Ok(chunk.finish());
+        }
+        let mut chunk = begin(buf, ListProc::Msg)?.write_list()?.chunk()?;
+        chunk.segment(returned)?;
         chunk.end().finish()
     }
 }

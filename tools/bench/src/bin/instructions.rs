@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Runs one operation so many times: `instructions OPERATION COUNT`. `count.py` runs it under
+//! Runs one operation COUNT times: `instructions OPERATION COUNT`. `count.py` runs it under
 //! callgrind with two counts and takes the difference. Without arguments, lists the operations.
 
 use rpcrdma_bench::{ops, BUF};

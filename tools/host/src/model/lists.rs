@@ -8,7 +8,7 @@ use super::Input;
 use crate::proto::cases::plan::Conditions;
 use crate::proto::cases::reply::{check_lists, lengths};
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape};
+use crate::proto::requester::plan::{CallKind, CallShape, Forms, PlanError, ReplyKind, ReplyShape};
 use crate::proto::requester::reply::{check, Offer};
 use crate::proto::responder::reassembly::{position_zero, Piece, Reassembly};
 use crate::wire::{Limits, Lists, Message, Segment, Version};
@@ -127,7 +127,7 @@ pub fn plan(data: &[u8]) {
         },
         data_touch: i.byte() % 4 == 0,
         max_segs: i.number(),
-        pad_write_chunks: i.byte() % 2 == 0,
+        read_chunks: i.byte() % 8 != 0,
     };
     match cond.plan(&call, &reply) {
         Ok(plan) => check_plan(&plan, &call, &reply, &cond),
@@ -137,37 +137,43 @@ pub fn plan(data: &[u8]) {
             let r = sum([reply.head_len, reply.page_len, reply.tail_len]);
             assert!(c.max(r) > u64::from(u32::MAX));
         }
-        Err(PlanError::HeaderTooLong) => {
+        Err(PlanError::NoReadChunk) => {
             let t = &cond.thresholds;
             let segs = cond.max_segs as usize;
-            let most = t.header_len(segs, Some(segs.saturating_add(1)), None);
-            assert!(most as u64 > u64::from(t.client_to_server));
+            let most = t.header_len(segs, Some(segs), None);
+            assert!(!cond.read_chunks || most as u64 > u64::from(t.client_to_server));
         }
     }
 }
 
-fn check_plan(plan: &Plan, call: &CallShape, reply: &ReplyShape, cond: &Conditions) {
+fn check_plan(plan: &Forms, call: &CallShape, reply: &ReplyShape, cond: &Conditions) {
     let t = &cond.thresholds;
     let segs = cond.max_segs as usize;
-    let reads = if plan.read_chunk().len() == 0 {
+    let reads = if plan.call == CallKind::Inline {
         0
     } else {
         segs
     };
-    let header = match plan.reply() {
+    let header = match plan.reply {
         ReplyKind::Inline => t.header_len(reads, None, None),
-        ReplyKind::WriteChunk { pad } => t.header_len(reads, Some(segs + usize::from(pad)), None),
+        ReplyKind::WriteChunk => t.header_len(reads, Some(segs), None),
         ReplyKind::ReplyChunk => t.header_len(reads, None, Some(segs)),
     };
-    let inline = plan.call().inline_parts(call).len();
+    let inline = plan.call.inline_parts(call).len();
     assert!(header as u64 + u64::from(inline) <= u64::from(t.client_to_server));
     let total = call.head_len + call.page_len + call.tail_len;
-    let elided = total - inline - plan.read_chunk().len();
-    let padded = matches!(plan.call(), CallKind::ReadChunk { .. }) && call.page_len % 4 != 0;
+    let chunk = match plan.call {
+        CallKind::Inline => 0,
+        CallKind::ReadChunk { .. } => call.page_len,
+        CallKind::PositionZero => total,
+    };
+    let elided = total - inline - chunk;
+    let padded = matches!(plan.call, CallKind::ReadChunk { .. }) && call.page_len % 4 != 0;
     assert!(elided == 0 || (padded && elided < 4));
-    let (w, r) = (plan.write_chunk(), plan.reply_chunk());
-    assert!(w.len() == 0 || (r.len() == 0 && w.len() == reply.page_len));
-    let data = matches!(plan.call(), CallKind::ReadChunk { .. }) || w.len() != 0;
+    assert!(plan.reply != ReplyKind::WriteChunk || reply.page_len != 0);
+    let data =
+        matches!(plan.call, CallKind::ReadChunk { .. }) || plan.reply == ReplyKind::WriteChunk;
     assert!(!(data && cond.data_touch));
-    assert!(plan.call() != CallKind::Inline || inline == total);
+    assert!(cond.read_chunks || plan.call == CallKind::Inline);
+    assert!(plan.call != CallKind::Inline || inline == total);
 }

@@ -14,7 +14,7 @@ use crate::proto::responder::intake::{take, take_read, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
 use crate::proto::responder::placement::{Part, Source};
-use crate::proto::responder::reply::{inline_len, Cannot, Long, Plan, Single, Write};
+use crate::proto::responder::reply::{Cannot, Plan, Single, Write};
 use crate::wire::{self, Direction, ListProc, Lists, Message, Segment, Version};
 
 /// Limits that are small enough for a model of every byte.
@@ -204,8 +204,8 @@ fn origins(part: Part) -> impl Iterator<Item = Origin> {
     })
 }
 
-/// What a call offers in the model of replies: chunks of segments, each with a range of addresses
-/// of its own.
+/// Returns the offer of a call in the model of replies: chunks of segments, each with a range of
+/// addresses of its own.
 fn offer(i: &mut Input<'_>) -> (Vec<u8>, usize) {
     let mut buf = std::vec![0; 8192];
     let mut at = 0u64;
@@ -253,7 +253,7 @@ pub fn respond(data: &[u8]) {
         at += u32::from(i.byte() % 64) * 4;
         let len = u32::from(i.byte() % 100);
         marks.add(at, len, &lists);
-        // Sometimes the upper layer truncates and encodes anew.
+        // Sometimes the upper layer truncates and encodes again.
         at = if i.byte() % 8 == 0 {
             at / 8 * 4
         } else {
@@ -266,15 +266,7 @@ pub fn respond(data: &[u8]) {
         ..Thresholds::DEFAULT
     };
     let len = i.number() % 1000;
-    if lists.is_empty() {
-        let plan = Plan::new(len, &[], &lists, &thresholds);
-        assert_eq!(
-            inline_len(len, &thresholds),
-            plan.map(|plan| plan.send_len())
-        );
-    }
     check_single(len, marks.as_slice(), &lists, &thresholds);
-    check_long(len, marks.as_slice(), &lists, &thresholds);
     match Plan::new(len, marks.as_slice(), &lists, &thresholds) {
         Ok(plan) => check_plan(&plan, len, marks.as_slice(), &lists, &thresholds),
         Err(why) => check_refused(why, len, marks.as_slice(), &lists, &thresholds),
@@ -284,8 +276,8 @@ pub fn respond(data: &[u8]) {
 /// A reply with one RDMA Write to a chunk of one segment is sent as [`Plan`] says.
 fn check_single(len: u32, marks: &[Mark], lists: &Lists<'_>, thresholds: &Thresholds) {
     let plan = Plan::new(len, marks, lists, thresholds);
-    let segments: Vec<_> = lists.write_list().map(|c| c.count()).collect();
-    let one = segments == [1] && lists.reply_chunk().is_none();
+    let chunks = lists.write_list().chain(lists.reply_chunk());
+    let one = chunks.map(|c| c.count()).eq([1]);
     let Some(single) = Single::new(len, marks, lists, thresholds) else {
         let written = plan.is_ok_and(|plan| {
             let rest: u32 = plan.rest().map(|range| range.len).sum();
@@ -301,30 +293,12 @@ fn check_single(len: u32, marks: &[Mark], lists: &Lists<'_>, thresholds: &Thresh
     assert_eq!(buf, other);
     assert_eq!(writes, [single.write()]);
     assert_eq!(plan.send_len(), single.send_len());
-    assert!(plan.rest().eq(single.rest()));
-}
-
-/// A long reply to a call with a reply chunk of one segment and no write chunk is sent as [`Plan`]
-/// says.
-fn check_long(len: u32, marks: &[Mark], lists: &Lists<'_>, thresholds: &Thresholds) {
-    let plan = Plan::new(len, marks, lists, thresholds);
-    let segments = lists.reply_chunk().map(|chunk| chunk.count());
-    let one = segments == Some(1) && lists.write_list().next().is_none();
-    let Some(long) = Long::new(len, lists, thresholds) else {
-        let written = plan.is_ok_and(|plan| plan.proc() == ListProc::Nomsg);
-        assert!(!(one && written), "not found to be long");
-        return;
-    };
-    let plan = plan.expect("only the plan of a long reply can be sent");
-    let (mut buf, mut other, mut writes) = ([0; 128], [0; 128], Vec::new());
-    let n = plan.encode(&mut buf, 5, 6, |w| writes.push(w)).unwrap();
-    assert_eq!(long.encode(&mut other, 5, 6), Ok(n));
-    assert_eq!(buf, other);
-    assert_eq!(writes, [long.write()]);
-    assert_eq!(
-        (plan.send_len(), plan.proc()),
-        (long.send_len(), ListProc::Nomsg)
-    );
+    let long = plan.proc() == ListProc::Nomsg;
+    assert_eq!(single.is_long(), long);
+    assert!(match long {
+        true => single.rest().next().is_none(),
+        false => plan.rest().eq(single.rest()),
+    });
 }
 
 /// Marks ascend, none before the end of another, and each has a chunk.

@@ -88,7 +88,7 @@ struct World {
     client: End,
     server: End,
     flow: Flow,
-    /// A non-error reply has come on this connection.
+    /// A non-error reply has arrived on this connection.
     heard: bool,
     next_xid: u32,
     prepared: Vec<Call>,
@@ -428,8 +428,6 @@ impl World {
             0 => end.session.want_receive(size),
             1 => end.session.want_send(size.max(1024)),
             2 => end.session.want_invalidation(i.byte() % 2 == 0),
-            // A server that asks needs a Receive for the answer.
-            _ if self.bare => {}
             _ => drop(end.session.ask(Known::ReceiveBufferSize(size))),
         }
     }

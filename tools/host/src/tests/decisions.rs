@@ -13,9 +13,7 @@ use crate::proto::cases::window::Flow;
 use crate::proto::conn::{Conn, State, Step};
 use crate::proto::credits::Credits;
 use crate::proto::inline::Thresholds;
-use crate::proto::requester::plan::{
-    CallKind, CallShape, Plan, PlanError, ReplyKind, ReplyShape, SingleChunk, WholeMessage,
-};
+use crate::proto::requester::plan::{CallKind, CallShape, Forms, PlanError, ReplyKind, ReplyShape};
 use crate::proto::requester::reply::{check, Offer, Outcome, Violation};
 use crate::wire::v1::len;
 use crate::wire::{Direction, Limits, ListProc, Message, Segment, Version};
@@ -53,7 +51,7 @@ fn conditions() -> impl Strategy<Value = Conditions> {
     let kilo = || (1..=256u32).prop_map(|k| k * 1024);
     let segs = prop_oneof![6 => 1..=16u32, 1 => any::<u32>()];
     (kilo(), kilo(), any::<bool>(), segs, any::<(bool, bool)>()).prop_map(
-        |(client_to_server, server_to_client, data_touch, max_segs, (pad_write_chunks, two))| {
+        |(client_to_server, server_to_client, data_touch, max_segs, (read_chunks, two))| {
             Conditions {
                 thresholds: Thresholds {
                     client_to_server,
@@ -63,22 +61,33 @@ fn conditions() -> impl Strategy<Value = Conditions> {
                 },
                 data_touch,
                 max_segs,
-                pad_write_chunks,
+                read_chunks,
             }
         },
     )
 }
 
+/// Returns the length of the read chunk.
+fn chunk_len(plan: &Forms, call: &CallShape) -> u64 {
+    match plan.call {
+        CallKind::Inline => 0,
+        CallKind::ReadChunk { .. } => call.page_len.into(),
+        CallKind::PositionZero => {
+            u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len)
+        }
+    }
+}
+
 /// Returns the length of the header that a plan leads to, with as many segments as it may have.
-fn header_len(plan: &Plan, segs: usize, version: Version) -> usize {
-    let reads = if plan.read_chunk().len() == 0 {
+fn header_len(plan: &Forms, segs: usize, version: Version) -> usize {
+    let reads = if plan.call == CallKind::Inline {
         0
     } else {
         segs
     };
-    let n = match plan.reply() {
+    let n = match plan.reply {
         ReplyKind::Inline => len::header(reads, None, None),
-        ReplyKind::WriteChunk { pad } => len::header(reads, Some(segs + usize::from(pad)), None),
+        ReplyKind::WriteChunk => len::header(reads, Some(segs), None),
         ReplyKind::ReplyChunk => len::header(reads, None, Some(segs)),
     };
     match version {
@@ -98,23 +107,23 @@ proptest! {
         let total = u64::from(call.head_len) + u64::from(call.page_len) + u64::from(call.tail_len);
         let plan = match cond.plan(&call, &reply) {
             Ok(plan) => plan,
-            Err(PlanError::HeaderTooLong) => {
-                prop_assert!(cond.max_segs > 16);
+            Err(PlanError::NoReadChunk) => {
+                prop_assert!(cond.max_segs > 16 || !cond.read_chunks);
                 return Ok(());
             }
             Err(PlanError::MessageTooLong) => return Ok(()),
         };
-        let sent_inline = plan.call().inline_parts(&call).len();
-        let sent = sent_inline + plan.read_chunk().len();
-        let elided = total - u64::from(sent);
+        let sent_inline = plan.call.inline_parts(&call).len();
+        let sent = u64::from(sent_inline) + chunk_len(&plan, &call);
+        let elided = total - sent;
         prop_assert!(elided <= 3);
-        let pads = matches!(plan.call(), CallKind::ReadChunk { .. });
+        let pads = matches!(plan.call, CallKind::ReadChunk { .. });
         prop_assert!(elided == 0 || (pads && call.page_len % 4 != 0));
         let header = header_len(&plan, cond.max_segs as usize, cond.thresholds.version) as u64;
         let send = header + u64::from(sent_inline);
         prop_assert!(send <= u64::from(cond.thresholds.client_to_server));
-        let long = plan.call() == CallKind::PositionZero;
-        prop_assert_eq!(plan.forms().proc() == ListProc::Nomsg, long);
+        let long = plan.call == CallKind::PositionZero;
+        prop_assert_eq!(plan.proc() == ListProc::Nomsg, long);
         prop_assert!(!long || sent_inline == 0);
     }
 
@@ -127,86 +136,21 @@ proptest! {
         cond in conditions(),
     ) {
         let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        if let CallKind::ReadChunk { position } = plan.call() {
+        if let CallKind::ReadChunk { position } = plan.call {
             prop_assert!(call.payload_in_pages && call.page_len > 0 && !cond.data_touch);
             prop_assert!(position == call.head_len && position % 4 == 0);
         }
-        if let ReplyKind::WriteChunk { pad } = plan.reply() {
+        if plan.reply == ReplyKind::WriteChunk {
             prop_assert!(reply.payload_in_pages && reply.page_len > 0 && !cond.data_touch);
-            prop_assert_eq!(pad, cond.pad_write_chunks && reply.page_len % 4 != 0);
         }
-        prop_assert!(plan.write_chunk().len() == 0 || plan.reply_chunk().len() == 0);
+        prop_assert!(cond.read_chunks || plan.call == CallKind::Inline);
         // A reply that fits inline has no chunk.
         let total = u64::from(reply.head_len) + u64::from(reply.page_len)
             + u64::from(reply.tail_len);
         let min = cond.thresholds.version.min_header() as u64;
         let room = u64::from(cond.thresholds.server_to_client) - min;
         let inline = total.max(u64::from(reply.buflen)) <= room;
-        prop_assert_eq!(inline, plan.reply() == ReplyKind::Inline);
-    }
-
-    /// A single chunk is one payload in pages, and the call has no other chunk.
-    #[test]
-    fn single_chunk_is_the_only_one(
-        call in call_shape(),
-        reply in reply_shape(),
-        cond in conditions(),
-    ) {
-        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        let (read, write) = (plan.read_chunk(), plan.write_chunk());
-        match plan.forms().single_chunk() {
-            Some(SingleChunk::Read { position }) => {
-                prop_assert_eq!(plan.call(), CallKind::ReadChunk { position });
-                prop_assert!(read.is_payload() && read.len() == call.page_len);
-                prop_assert!(write.len() == 0 && plan.reply_chunk().len() == 0);
-            }
-            Some(SingleChunk::Write) => {
-                prop_assert_eq!(plan.call(), CallKind::Inline);
-                prop_assert!(write.is_payload() && write.len() == reply.page_len);
-                prop_assert!(read.len() == 0 && plan.reply_chunk().len() == 0);
-                prop_assert!(!cond.pad_write_chunks || reply.page_len % 4 == 0);
-            }
-            None => {
-                let padded = plan.reply() == ReplyKind::WriteChunk { pad: true };
-                let chunks = [read, write, plan.reply_chunk()];
-                let payloads = chunks.iter().filter(|chunk| chunk.is_payload()).count();
-                let others = chunks.iter().filter(|chunk| chunk.len() != 0).count() - payloads;
-                let reply = plan.reply() == ReplyKind::ReplyChunk;
-                let long = plan.call() == CallKind::PositionZero;
-                prop_assert!(payloads != 1 || others != 0 || padded || reply || long);
-            }
-        }
-    }
-
-    /// The chunk for a whole message has head, pages and tail, and the call has no other chunk.
-    #[test]
-    fn whole_message_is_the_only_chunk(
-        call in call_shape(),
-        reply in reply_shape(),
-        cond in conditions(),
-    ) {
-        let Ok(plan) = cond.plan(&call, &reply) else { return Ok(()) };
-        let (read, write) = (plan.read_chunk(), plan.reply_chunk());
-        prop_assert!(plan.forms().whole_message().is_none() || plan.write_chunk().len() == 0);
-        match plan.forms().whole_message() {
-            Some(WholeMessage::Call) => {
-                prop_assert_eq!(plan.call(), CallKind::PositionZero);
-                prop_assert_eq!(read.len(), call.head_len + call.page_len + call.tail_len);
-                prop_assert!(write.len() == 0);
-            }
-            Some(WholeMessage::Reply) => {
-                prop_assert_eq!(plan.call(), CallKind::Inline);
-                prop_assert_eq!(write.len(), reply.head_len + reply.page_len + reply.tail_len);
-                prop_assert!(read.len() == 0);
-            }
-            None => {
-                let long = plan.call() == CallKind::PositionZero;
-                let others = usize::from(!long && read.len() != 0)
-                    + usize::from(plan.write_chunk().len() != 0);
-                let whole = usize::from(long) + usize::from(write.len() != 0);
-                prop_assert!(whole != 1 || others != 0);
-            }
-        }
+        prop_assert_eq!(inline, plan.reply == ReplyKind::Inline);
     }
 
     /// Checks that the limit stays within 1..=max, and that no more messages are sent than the

@@ -8,7 +8,7 @@ use std::vec::Vec;
 use super::gen::{self, OwnedLists};
 use crate::model;
 use crate::wire::message::{Body, ErrorBody, Message as Decoded};
-use crate::wire::v1::{self, len};
+use crate::wire::v1;
 use crate::wire::{cm_private, Direction, EncodeError, Limits, ListProc, Segment, Version, What};
 
 /// A version-one message that owns its parts.
@@ -71,7 +71,7 @@ impl Message {
     fn len(&self) -> usize {
         match self {
             Self::Lists(_, l) => 16 + l.len(),
-            Self::Padded(_, _, l) => 16 + len::PADDING + l.len(),
+            Self::Padded(_, _, l) => 16 + v1::PADDING + l.len(),
             Self::Done => 16,
             Self::Error(ErrorBody::Vers { .. }) => 28,
             Self::Error(_) => 20,

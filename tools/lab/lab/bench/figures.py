@@ -14,7 +14,7 @@ ENOUGH = 3
 
 @dataclass
 class Figure:
-    """One figure, measured once in every round with each module."""
+    """A figure, measured once in every round with each module."""
 
     name: str
     unit: str

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What version two and its larger messages save: `lab bench --sizes`.
+"""The savings of version two and its larger messages: `lab bench --sizes`.
 
 Both guests have our module. Each operation is counted with version one and 4096 bytes, as both
 modules have it by default, with version two and 4096 bytes, and with version two and 16384 bytes:
@@ -21,7 +21,7 @@ from ..pair import MOUNT_POINT, Pair, Setup
 from ..progress import step
 from . import instructions
 
-#: Directories with so many entries are listed by one READDIR of some 10 KiB.
+#: Directories with this number of entries are listed by one READDIR of some 10 KiB.
 ENTRIES, DIRECTORIES = 60, 120
 FEW, MANY = 20, 100
 #: The segments that the server has read and written.

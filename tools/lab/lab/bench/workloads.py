@@ -19,7 +19,7 @@ _FIO = (
 
 @dataclass(frozen=True)
 class Job:
-    """One job of fio: its name in the table, its arguments, and the figure in its result."""
+    """A job of fio: its name in the table, its arguments, and the figure in its result."""
 
     name: str
     arguments: str

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``nfsrdma doctor``: walks from the device to the mount, and says what is wrong and what mends it.
+"""``nfsrdma doctor``: diagnoses the path from the device to the mount, and suggests fixes.
 
 - `kinds`: all findings, with their text and command.
-- `view`: what the steps look at.
+- `view`: the state that the steps examine.
 - `module`, `device`, `route`, `serving`, `link`, `settings`, `memory`: the steps.
 """
 
@@ -36,7 +36,7 @@ WRONG = 3
 
 @dataclass(frozen=True)
 class Result:
-    """What the walk has found: pairs of a step's name and a fact or finding."""
+    """The results of the walk: pairs of a step's name and a fact or finding."""
 
     told: list[tuple[str, Fact | Finding]]
 
@@ -72,7 +72,7 @@ def as_json(result: Result) -> str:
 
 
 def as_text(result: Result) -> str:
-    """Returns the walk, and at its end what is wrong and what mends it."""
+    """Returns the walk, and at its end the findings and their fixes."""
     lines = [f"{_mark(entry)} {name:<10} {entry.text}" for name, entry in result.told]
     findings = sorted(result.findings, key=lambda finding: finding.severity.rank)
     if not findings:
@@ -80,7 +80,7 @@ def as_text(result: Result) -> str:
     lines += ["", "What to do:"]
     for number, finding in enumerate(findings, 1):
         lines.append(f"{number}. {finding.severity.value}: {finding.text}")
-        lines += [f"     {line}" for line in finding.mend.splitlines()]
+        lines += [f"     {line}" for line in finding.fix.splitlines()]
     return "\n".join(lines)
 
 

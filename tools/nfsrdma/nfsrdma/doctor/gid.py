@@ -23,7 +23,7 @@ class Gid:
     netdev: str
 
     def __str__(self) -> str:
-        """Returns it as the doctor tells it."""
+        """Returns the GID in the doctor's words."""
         return f"GID {self.index}, {self.kind}"
 
 

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 from enum import Enum
 
-#: What a word of the shell may not contain without quotes.
+#: Characters that a word of the shell may not contain without quotes.
 _SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
@@ -51,7 +51,7 @@ class Kind:
     name: str
     severity: Severity
     text: str
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -68,17 +68,17 @@ class Finding:
 
     @property
     def text(self) -> str:
-        """What is wrong."""
+        """Returns the description of the finding."""
         return self.kind.text.format(**self.values)
 
     @property
-    def mend(self) -> str:
-        """What mends it: commands, one on each line, or an explanation.
+    def fix(self) -> str:
+        """Returns the fix: commands, one on each line, or an explanation.
 
         What was found is quoted for the shell if that is necessary.
         """
         quoted = {name: _quote(str(value)) for name, value in self.values.items()}
-        return self.kind.mend.format(**quoted)
+        return self.kind.fix.format(**quoted)
 
     def as_json(self) -> dict[str, str]:
         """Returns what ``--json`` prints."""
@@ -86,15 +86,15 @@ class Finding:
             "finding": self.kind.name,
             "severity": self.severity.value,
             "text": self.text,
-            "mend": self.mend,
+            "fix": self.fix,
         }
 
 
 KINDS: dict[str, Kind] = {}
 
 
-def _kind(severity: Severity, name: str, text: str, mend: str) -> None:
-    KINDS[name] = Kind(name, severity, text, mend)
+def _kind(severity: Severity, name: str, text: str, fix: str) -> None:
+    KINDS[name] = Kind(name, severity, text, fix)
 
 
 def finding(name: str, /, **values: object) -> Finding:
@@ -105,7 +105,7 @@ def finding(name: str, /, **values: object) -> Finding:
 #: nfsd takes a further port while it runs; then `rpc.nfsd --rdma` adds none.
 _LISTEN = (
     "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs\n"
-    "nfsrdma doctor   # on the server, knows more"
+    "nfsrdma doctor   # on the server, for its findings"
 )
 
 _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
@@ -162,7 +162,7 @@ _kind(
     _N,
     "port-unused",
     "port {port} of device {device} is {state}, and nothing needs it: others are active",
-    "rdma link show {device}/{port}   # nothing is to be done unless it should carry something",
+    "rdma link show {device}/{port}   # no action unless the port should carry traffic",
 )
 _kind(
     _W,
@@ -222,13 +222,13 @@ _kind(
 _kind(
     _P,
     "port-unresolved",
-    "the connection manager finds no way to {address} over RDMA",
+    "the connection manager finds no route to {address} over RDMA",
     "ip neighbour show to {address}\nrdma link",
 )
 _kind(
     _N,
     "port-not-asked",
-    "port {port} of {address} is not asked: /dev/infiniband/rdma_cm cannot be opened",
+    "port {port} of {address} is not probed: /dev/infiniband/rdma_cm cannot be opened",
     "modprobe rdma_ucm",
 )
 _kind(
@@ -258,7 +258,7 @@ _kind(
     _N,
     "few-threads",
     "nfsd has {threads} threads, and its clients have {calls} calls under way",
-    "rpc.nfsd {more}   # if it is often so; for good: nfsconf --set nfsd threads {more}",
+    "rpc.nfsd {more}   # if this recurs; for good: nfsconf --set nfsd threads {more}",
 )
 
 # Connections.
@@ -296,7 +296,7 @@ _kind(
 _kind(
     _W,
     "peer-breach",
-    "{peer} has broken the protocol: breaches since its line was made: {count}",
+    "{peer} has broken the protocol: breaches since its line was created: {count}",
     "nfsrdma trace --all COMMAND   # report it with the output",
 )
 _kind(
@@ -314,9 +314,9 @@ _kind(
 _kind(
     _N,
     "credits-out",
-    "all {credits} credits of {peer} are in use, and a second later it has granted no more",
-    "sysctl sunrpc.svc_rdma.max_requests   # on the server: this module grants up to that by use,\n"
-    "# and 16 at rest; if it has reached that:\n"
+    "all {credits} credits of {peer} are in use, and a second later it has not granted more",
+    "sysctl sunrpc.svc_rdma.max_requests   # on the server: this module grants 16 at rest,\n"
+    "# and up to this number in use; if that is reached:\n"
     "sysctl sunrpc.svc_rdma.max_requests={more}   # then mount again",
 )
 
@@ -327,7 +327,7 @@ _kind(
     "messages to or from {peer} above {bytes} bytes need memory registration, although this host"
     " would take {ours} bytes inline",
     "umount and mount again   # if the sysctls of this host were lower before\n"
-    "# otherwise the server takes no more, or announces nothing (RFC 8797)",
+    "# otherwise the server's threshold is lower, or not announced (RFC 8797)",
 )
 _kind(
     _W,

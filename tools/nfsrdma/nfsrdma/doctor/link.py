@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks at what the connections say."""
+"""Examines the connections."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
-#: What the letters of a module's taint mean (Documentation/admin-guide/tainted-kernels.rst).
+#: Meanings of the letters of a taint (Documentation/admin-guide/tainted-kernels.rst).
 _TAINTS = {
     "P": "its licence is not free",
     "F": "it was loaded by force",
@@ -38,7 +38,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
 
 
 def _is_denied(view: View) -> bool:
-    """Whether this user may not look at debugfs or at the kernel's log."""
+    """Whether debugfs or the kernel's log is not readable for this user."""
     return view.host.is_denied(connections.FILE) or view.log.status not in (0, MISSING)
 
 
@@ -54,7 +54,7 @@ def _check_ours(view: View) -> Iterator[Fact | Finding]:
 
 
 def _taint(view: View) -> Iterator[Fact]:
-    """Tells what the module marks the kernel with."""
+    """Adds the taint of the module."""
     letters = view.host.read("/sys/module/rpcrdma/taint")
     if letters is None:
         return

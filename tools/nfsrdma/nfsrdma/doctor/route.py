@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks whether the server can be reached through an RDMA device.
+"""Checks whether an RDMA device leads to the server.
 
 The servers are the one that the command line names, or those of mounts by RDMA.
 """

@@ -11,7 +11,7 @@ from .kinds import Finding, finding
 from .view import Fact, View
 
 _THREADS = "/proc/fs/nfsd/threads"
-#: What nfs.conf(5) takes for yes, in small letters.
+#: The words for yes of nfs.conf(5), in small letters.
 _YES = ("1", "t", "true", "y", "yes", "on")
 #: The fewest threads that are recommended.
 _FEW = 8

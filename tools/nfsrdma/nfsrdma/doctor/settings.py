@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks at settings, and at what was agreed from them."""
+"""Examines settings, and the terms of connections that follow from them."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What the steps of the doctor look at. Everything is looked up once."""
+"""The state that the steps of the doctor examine. Each part is read once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ..mounts import Listener, Mount
 
 INFINIBAND = "/sys/class/infiniband"
 
-#: Seconds until connections are looked at again.
+#: Seconds until connections are read again.
 _MOMENT = 1
 
 #: The state of a port that can be used, in the file `state`.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""``nfsrdma report``: a recording as one HTML page that needs nothing else.
+"""``nfsrdma report``: a recording as one self-contained HTML page.
 
-- `record`: what is recorded.
+- `record`: the recording.
 - `tally`: calls by operation and form.
 - `mask`: replaces addresses and names.
 - `svg`: charts.

@@ -22,7 +22,7 @@ from .record import EVENTS, SERVER_EVENTS, Data, record
 
 @dataclass(frozen=True)
 class Wish:
-    """What to record, and where to write it."""
+    """The subject of a recording, and the file to write."""
 
     file: str
     seconds: float = 30

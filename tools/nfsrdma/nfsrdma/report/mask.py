@@ -8,18 +8,18 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
-#: What may be an address. IPv6 addresses may be in brackets, which remain.
+#: Texts that may be addresses. IPv6 addresses may be in brackets, which remain.
 _V4 = re.compile(r"(?<![\w.])\d{1,3}(?:\.\d{1,3}){3}(?!\w|\.\w)")
 _V6 = re.compile(r"(?<![\w:.])[0-9a-fA-F]{0,4}(?::[0-9a-fA-F]{0,4}){2,7}(?:%\w+)?(?![\w:])")
-#: Names of hosts that tell nothing, and stand for roles in what the command says.
+#: Names of hosts that reveal nothing, and stand for roles in the command's output.
 _ROLES = ("client", "server")
 
 
 class Mask:
-    """A mask that remembers what it has replaced."""
+    """A mask that remembers its replacements."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
-        """`names` are replaced, too, such as the name of this host, but for those of roles."""
+        """`names`, such as the name of this host, are also replaced, except those of roles."""
         self._words: dict[str, str] = {}
         for name in names:
             if name and name not in _ROLES:
@@ -57,5 +57,5 @@ def masked(value: Any, mask: Callable[[str], str]) -> Any:
 
 
 def unmasked(text: str) -> str:
-    """Returns the text as it is."""
+    """Returns the text unchanged."""
     return text

@@ -48,7 +48,7 @@ _ROWS = 24
 
 @dataclass(frozen=True)
 class About:
-    """What the page says about itself."""
+    """The page's description of itself."""
 
     host: str
     kernel: str
@@ -58,7 +58,7 @@ class About:
 
 @dataclass(frozen=True)
 class Kind:
-    """What the page says of calls that are made, or of those that are served."""
+    """The page's part about calls that are made, or about those that are served."""
 
     title: str
     #: The time that is a latency.
@@ -118,7 +118,7 @@ def _findings(found: doctor.Result, mask: Callable[[str], str]) -> str:
         name = finding.severity.value
         parts.append(
             f"<p><span class={name}>{name}</span>: {_safe(finding.text, mask)}</p>"
-            f"<pre>{_safe(finding.mend, mask)}</pre>"
+            f"<pre>{_safe(finding.fix, mask)}</pre>"
         )
     return "".join(parts)
 
@@ -145,7 +145,7 @@ def _connections(data: Data, mask: Callable[[str], str]) -> str:
     return _table(head, rows)
 
 
-#: What the columns of a table of latencies mean.
+#: The meanings of the columns of a table of latencies.
 _MADE = Kind(
     "<h2>Latency by operation and form</h2>",
     "From a Send to its reply",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What is recorded: calls that are made or served, connections over time, their events."""
+"""The recording: calls that are made or served, connections over time, their events."""
 
 from __future__ import annotations
 
@@ -116,10 +116,10 @@ def is_mark(text: str) -> bool:
 
 
 class Recorder:
-    """Records until it is told to end."""
+    """Records until it is stopped."""
 
     def __init__(self, host: Host, source: Source, *, serves: bool = False) -> None:
-        """Begins now. `serves`: the source has the events of the server, too."""
+        """Begins now. `serves`: the source also has the events of the server."""
         self._host, self._source = host, source
         self._assembler, self._calls = Assembler(), Calls(until_sent=True)
         self._begin = time.monotonic()
@@ -127,7 +127,7 @@ class Recorder:
         self.data = Data(served=Tally() if serves else None)
 
     def pump(self) -> None:
-        """Takes what has come since the last call."""
+        """Takes the events since the last call."""
         since = time.monotonic() - self._begin
         for event in self._source.read():
             self._take(event)
@@ -162,7 +162,7 @@ class Recorder:
             self.data.looks.append((since, connections.read(self._host)))
 
     def end(self) -> Data:
-        """Ends recording. Returns what was recorded."""
+        """Ends the recording and returns it."""
         self._source.stop()
         self.pump()
         self.data.lost = self._source.lost
@@ -177,9 +177,9 @@ def record(
     *,
     serves: bool = False,
 ) -> Data:
-    """Records for so many seconds, or while a command runs, or until an interrupt.
+    """Records for this number of seconds, while a command runs, or until an interrupt.
 
-    `serves`: the source has the events of the server, too.
+    `serves`: the source also has the events of the server.
     """
     recorder = Recorder(host, source, serves=serves)
     with interrupt.noted() as interrupted:
@@ -192,7 +192,7 @@ def record(
 
 
 def _lasting(seconds: float) -> Iterator[None]:
-    """Yields None until so many seconds have passed."""
+    """Yields None until this number of seconds has passed."""
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         yield None

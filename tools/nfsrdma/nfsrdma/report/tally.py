@@ -96,7 +96,7 @@ class Tally:
 
 
 def operation(call: Call) -> str:
-    """Returns service, version and procedure; of a COMPOUND what it does beside finding files."""
+    """Returns service, version and procedure; for a COMPOUND operations beyond finding files."""
     program = call.program.replace(" ", "")
     if not call.operations:
         return f"{program} {call.procedure}".strip() or "a call"

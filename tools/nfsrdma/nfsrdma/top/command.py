@@ -20,7 +20,7 @@ _STEP = 0.1
 
 
 class Screen(Protocol):
-    """What shows frames and gives keys: a `terminal.Terminal`."""
+    """Shows frames and returns keys, as a `terminal.Terminal` does."""
 
     def show(self, lines: Sequence[str]) -> None:
         """Shows a frame."""
@@ -30,7 +30,7 @@ class Screen(Protocol):
 
 
 def interactive(sampler: Sampler, screen: Screen, look: Look, frames: int | None = None) -> None:
-    """Shows one interval after the other until a key ends it, or for so many `frames`."""
+    """Shows successive intervals until a key ends it, or for this number of `frames`."""
     sample = sampler.take()
     shown = 0
     while frames is None or shown < frames:
@@ -43,7 +43,7 @@ def interactive(sampler: Sampler, screen: Screen, look: Look, frames: int | None
 
 
 def _wait(sampler: Sampler, screen: Screen, look: Look, sample: Sample) -> bool:
-    """Waits for the end of an interval. Returns whether to go on."""
+    """Waits for the end of an interval. Returns whether to continue."""
     end = time.monotonic() + look.interval
     while time.monotonic() < end:
         key = screen.key(_STEP)
@@ -75,7 +75,7 @@ def press(look: Look, key: str) -> bool:
 def batch(
     sampler: Sampler, look: Look, frames: int, as_json: bool, show: Callable[[str], None]
 ) -> None:
-    """Shows so many intervals one below the other."""
+    """Shows this number of intervals one below the other."""
     for number in range(frames):
         end = time.monotonic() + look.interval
         while time.monotonic() < end:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Latencies by the forms of call and reply, from two trace events for each call.
 
-Of a busy host only some tasks are looked at: a filter in the kernel drops the events of others.
+On a busy host only some tasks are sampled: a filter in the kernel drops the events of others.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ EVENTS = (
     "sunrpc:rpc_stats_latency",
 )
 
-#: Events in a second above which fewer tasks are looked at.
+#: Events per second above which fewer tasks are sampled.
 MOST = 4000
-#: Events in a second below which more tasks are looked at.
+#: Events per second below which more tasks are sampled.
 _FEW = MOST // 4
-#: At least one task in so many is looked at.
+#: The sample is at least one task in this number.
 _RAREST = 1024
 #: Calls whose end was not seen before they are forgotten.
 _OPEN = 10_000
@@ -43,7 +43,7 @@ class Form:
 
     @property
     def count(self) -> int:
-        """The calls that were looked at."""
+        """The sampled calls."""
         return len(self.rtts)
 
 
@@ -63,7 +63,7 @@ class Latencies:
         self._open: dict[str, Rpc] = {}
         self._forms: dict[str, Form] = {}
         self._events = 0
-        #: One task in so many is looked at.
+        #: The sample is one task in this number.
         self.one_in = 1
 
     def feed(self, events: Iterable[Event]) -> None:
@@ -96,7 +96,7 @@ class Latencies:
         return forms, rate
 
     def adapt(self, rate: float) -> bool:
-        """Chooses how many tasks are looked at. Returns whether that has changed."""
+        """Chooses the sampled share of the tasks. Returns whether the share has changed."""
         before = self.one_in
         while rate > MOST and self.one_in < _RAREST:
             self.one_in, rate = self.one_in * 2, rate / 2

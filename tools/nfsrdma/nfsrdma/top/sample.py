@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""What has happened in one interval."""
+"""The events of one interval."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Source(Protocol):
 
 @dataclass
 class Sample:
-    """One interval."""
+    """An interval."""
 
     seconds: float
     connections: list[Connection] = field(default_factory=list)
@@ -72,7 +72,7 @@ class Sampler:
     ) -> None:
         """Begins the first interval. Without a source of events there are no latencies.
 
-        `serves`: the source has the events of the server, too.
+        `serves`: the source also has the events of the server.
         """
         self._host, self._source, self._now = host, source, now
         self._latencies = Latencies()

@@ -29,7 +29,7 @@ FILTERED = ("rpcrdma:svcrdma_decode_rqst", "sunrpc:svc_stats_latency")
 
 #: The bits of an XID that a Linux client counts in, as a host of the other byte order sees them.
 _COUNTING = 24
-#: At least one call in so many is looked at.
+#: The sample is at least one call in this number.
 _RAREST = 256
 #: Calls whose end was not seen before they are forgotten.
 _OPEN = 10_000
@@ -134,7 +134,7 @@ class Served:
 
 
 def one_in(wanted: int) -> int:
-    """Returns in how many calls one is looked at, if one in `wanted` RPC tasks of the client is."""
+    """Returns the sampled share of calls, if one in `wanted` RPC tasks of the client is sampled."""
     return min(wanted, _RAREST)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Trace events: recording them, putting those of an RPC together, and telling them in words.
+"""Trace events: recording them, grouping them by RPC, and describing them in words.
 
 - `events`: one line of the trace.
 - `tracefs`: a recording of its own, which disturbs no other user of the trace.

@@ -28,7 +28,7 @@ def tell(call: Call) -> list[str]:
 
 
 def sentence(event: Event) -> str:
-    """Returns what an event means."""
+    """Returns the meaning of an event."""
     tell_event = _SENTENCES.get(event.name)
     return tell_event(event) if tell_event else f"{event.name}: {event.rest}"
 

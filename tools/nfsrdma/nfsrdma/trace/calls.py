@@ -94,10 +94,10 @@ def is_of_server(event: Event) -> bool:
 
 @dataclass
 class Call:
-    """What is known of a call that this host serves."""
+    """The known facts of a call that this host serves."""
 
     xid: int
-    #: The Receive that its message has come in.
+    #: The Receive in which its message arrived.
     receive: WorkRequest = (0, 0)
     events: list[Event] = field(default_factory=list)
     #: Service and version, as in ``nfsd v4``.
@@ -119,7 +119,7 @@ class Call:
     fetched: int = 0
     #: Microseconds that nfsd took, or None.
     execute: int | None = None
-    #: Whether its reply was posted, or nothing more is to come.
+    #: Whether its reply was posted, or no more events are expected.
     is_complete: bool = False
     #: When the last of its events before that was recorded, or its reply was posted.
     end: float = 0.0
@@ -148,7 +148,7 @@ class Call:
         return times[-1] - self.begin if times else None
 
     def add(self, event: Event) -> None:
-        """Adds an event, and takes over what it says."""
+        """Adds an event and its facts."""
         self.events.append(event)
         if not self.is_complete:
             self.end = event.time

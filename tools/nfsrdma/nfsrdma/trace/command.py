@@ -61,12 +61,12 @@ CONNECTION_EVENTS = tuple(
 
 #: Seconds from one look at the recording to the next.
 _STEP = 0.1
-#: Seconds after the command's end in which completions may still come.
+#: Seconds after the command's end in which completions may still arrive.
 _AFTER = 0.2
 
 
 class Source(Protocol):
-    """Where events come from: a `tracefs.Recording`, or what a test has recorded."""
+    """The source of events: a `tracefs.Recording`, or the recording of a test."""
 
     lost: int
 
@@ -79,7 +79,7 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class Wish:
-    """What to trace, and how to print it."""
+    """The RPCs to trace, and the form of the output."""
 
     command: Sequence[str]
     xid: int | None = None
@@ -136,7 +136,7 @@ def _follow(teller: Teller, source: Source, runs: Iterator[int | None]) -> int:
 def running(command: Sequence[str]) -> Iterator[int | None]:
     """Runs a command, and yields None until it has ended, then its exit status, as a shell has it.
 
-    Without a command it yields None for ever.
+    Without a command it yields None endlessly.
 
     # Errors
     `UsageError`: the command cannot be run.

@@ -17,12 +17,12 @@ _LOST = re.compile(r"LOST (\d+) EVENTS")
 
 @dataclass(frozen=True)
 class Event:
-    """One event."""
+    """An event."""
 
     #: Seconds on the clock of the trace.
     time: float
     name: str
-    #: What the event prints behind its name.
+    #: The text that the event prints behind its name.
     text: str
     #: The thread that was running, as in ``nfsd-123``.
     thread: str = ""

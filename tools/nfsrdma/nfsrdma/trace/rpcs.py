@@ -52,7 +52,7 @@ _REQUEST = re.compile(r"(\w+?)v(\d+) (\S+) \((a?)sync\)")
 
 @dataclass
 class Rpc:
-    """What is known of an RPC."""
+    """The known facts of an RPC."""
 
     task: str
     events: list[Event] = field(default_factory=list)
@@ -105,7 +105,7 @@ class Rpc:
         return times[-1] if times else None
 
     def add(self, event: Event) -> None:
-        """Adds an event, and takes over what it says."""
+        """Adds an event and its facts."""
         self.events.append(event)
         if event.xid is not None:
             self.xid = event.xid

@@ -81,7 +81,7 @@ class Recording:
         return self
 
     def _clear(self) -> None:
-        """Removes instances of commands that were killed, which would go on recording."""
+        """Removes instances of killed commands, which would continue to record."""
         for folder in (self._root / "instances").glob(f"{_PREFIX}*"):
             pid = folder.name.removeprefix(_PREFIX)
             if not Path("/proc", pid).exists():
@@ -114,7 +114,7 @@ class Recording:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        """Ends recording, and removes what has not been read."""
+        """Ends the recording, and removes unread events."""
         self._end()
 
     def _end(self) -> None:

@@ -44,7 +44,7 @@ def tell(rpc: Rpc) -> list[str]:
 
 
 def sentence(event: Event) -> str:
-    """Returns what an event means."""
+    """Returns the meaning of an event."""
     tell_event = _SENTENCES.get(event.name)
     return tell_event(event) if tell_event else f"{event.name}: {event.rest}"
 
@@ -96,8 +96,8 @@ def _end(event: Event) -> str:
 
 
 def _given_up(event: Event) -> str:
-    waited = "its reply was waited for" if event.value("waited") == "1" else "nothing is waited for"
-    answer = "and has come" if event.value("answered") == "1" else "and has not come"
+    waited = "its reply was awaited" if event.value("waited") == "1" else "no reply is awaited"
+    answer = "and has arrived" if event.value("answered") == "1" else "and has not arrived"
     return f"is given up: {waited}, {answer}"
 
 

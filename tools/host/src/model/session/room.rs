@@ -11,7 +11,7 @@ pub(super) enum Operation {
     None,
     /// It has a credit and is not posted.
     Kept,
-    /// So many replies show that the server has received it.
+    /// This number of replies shows that the server has received it.
     Sent(usize),
 }
 

@@ -6,7 +6,7 @@ use super::{connect, Input, Kind, World};
 use crate::wire::Version;
 
 /// Runs a client and a server that know each other's sizes, whose settings change at any time. In
-/// the end the sizes in force are those that both have set.
+/// the end the effective sizes are those that both have set.
 pub fn settings(data: &[u8]) {
     let mut i = Input::new(data);
     let mut world = World::new(&mut i, Kind::Ours(Version::Two));

@@ -27,7 +27,7 @@ Measure = Callable[[Pair, str, Figures], None]
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement with the module that serves, repeated in some rounds."""
+    """A measurement with the module that serves, repeated in some rounds."""
 
     title: str
     rounds: int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Counts what an RPC costs the server: instructions, wake-ups, task switches, completions.
+"""Counts the cost of an RPC for the server: instructions, wake-ups, task switches, completions.
 
 Each figure is the difference between a short and a long run of the same operation.
 """
@@ -94,7 +94,7 @@ class Costs:
         with mounted(pair, self._version, "actimeo=0"):
             for verb in VERBS:
                 cost = self._difference(pair, verb)
-                # The client of NFSv3 looks at the directories above a file, too.
+                # The client of NFSv3 also looks at the directories above a file.
                 if cost.operations < 0.9 * (verb.many - verb.few):
                     count = f"{cost.operations} on the wire for {verb.many - verb.few}"
                     raise GuestError(f"{verb.title}: {count}")

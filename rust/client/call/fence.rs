@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Invalidates memory before its owner gets it back.
+//!
+//! There are three occasions. A reply has arrived, and the peer has not invalidated all regions of
+//! the call. SUNRPC gives up a call whose reply has not arrived, or frees the pages of a call in
+//! order to encode it again ([`super::give_up`]). Or the connection is closed. On the first two, a
+//! chain of LOCAL_INV is posted. Its last LOCAL_INV completes after everything before it on the
+//! send queue, the call's Send included. On the third, the queue pair is drained, and no peer
+//! reaches the memory any more.
+//!
+//! A connection may fail while a chain is under way. A task that waits for the chain must not wait
+//! for the transport's own close then: that close needs the send lock, which the task may hold. (A
+//! task that is given the send lock, and finds that another task has transmitted its call, sleeps
+//! with the lock until the reply arrives.) So a worker closes the connection after a chain has
+//! failed.
+
+use kernel::prelude::*;
+use kernel::sync::{Arc, SpinLockGuard};
+use kernel::workqueue::WorkItem;
+
+use super::super::endpoint::{Conn, Endpoint, QueuePair, CLOSE};
+use super::super::transport::{task_of, Client};
+use super::prepare::reply_shape;
+use super::slot::{Locked, Slot};
+use super::table::SlotTable;
+use crate::conn;
+use crate::observe::trace::{self, Lazy, Source, Task, WcStatus};
+use crate::rdma::mr::Mr;
+use crate::sunrpc::xprt::reply::Pinned;
+use crate::sunrpc::xprt::Xprt;
+
+/// How an RPC ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// With a reply of this length in bytes, chunks included.
+    Length(u32),
+    /// With `EIO`: the responder could not process the call, or its reply was not acceptable.
+    Failed,
+}
+
+/// How an RPC ends once its memory is invalidated.
+pub(super) enum Ending {
+    /// With this status; the reply is in place, if there is one.
+    With(Status),
+    /// With a reply that has to be copied into place first.
+    Copy(DeferredReply),
+}
+
+/// The inline part of a reply that arrived while the peer could still reach the memory where the
+/// reply belongs. The DMA layer may have a bounce buffer for that memory as well, whose contents
+/// would overwrite the reply.
+///
+/// The copy may be `vmalloc()` memory, so it is not dropped while a spinlock is held.
+pub(super) struct DeferredReply {
+    pub(super) message: KVVec<u8>,
+    /// The bytes that came through the write chunk, if it was used.
+    pub(super) chunk: Option<u32>,
+}
+
+impl DeferredReply {
+    /// Keeps a copy of `message`. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn copied(message: &[u8], chunk: Option<u32>) -> Result<Self> {
+        let mut copy = KVVec::new();
+        copy.extend_from_slice(message, GFP_ATOMIC)?;
+        Ok(Self {
+            message: copy,
+            chunk,
+        })
+    }
+}
+
+/// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that came
+/// through the write chunk, if it was used. Does not sleep.
+#[inline(always)]
+pub(super) fn place(
+    xprt: &Xprt<Client>,
+    rqst: &mut Pinned<'_, Client>,
+    message: &[u8],
+    chunk: Option<u32>,
+) -> Status {
+    let placed = rqst.place_reply(message, chunk);
+    xprt.data().stats().fixup(placed.copied);
+    let shape = Lazy(|| reply_shape(&rqst.recv_buf()));
+    trace::fixup(task_of(rqst), placed.copied, shape);
+    Status::Length(placed.len)
+}
+
+/// Completes an RPC whose memory is out of the peer's reach. Does not sleep.
+#[inline(always)]
+pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
+    match status {
+        Status::Length(len) => rqst.complete(len),
+        Status::Failed => rqst.fail(EIO),
+    }
+}
+
+/// Invalidates the regions that are left of a call whose reply has arrived. [`invalidated`]
+/// completes the RPC, which ends as `ending` says; should posting fail, the close does. Completion
+/// worker; does not sleep.
+pub(super) fn before_completion(
+    qp: &QueuePair,
+    slot: &Slot,
+    mut locked: SpinLockGuard<'_, Locked>,
+    rqst: Pinned<'_, Client>,
+    ending: Ending,
+) {
+    let task = task_of(&rqst).get();
+    locked.begin_fencing(rqst.park(), ending);
+    if post(qp, slot, &mut locked, task).is_err() {
+        if let Some(ep) = &locked.ep {
+            order_close(ep);
+        }
+    }
+}
+
+/// Counts and posts a chain of LOCAL_INV for all regions that are live.
+///
+/// # Errors
+///
+/// The peer may still reach the regions: the caller has to have the connection closed.
+pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task) -> Result {
+    let contents = &mut locked.contents;
+    let live = contents.live().count();
+    contents.counts.local_inv(live);
+    for region in contents.live() {
+        trace::mr_localinv(task, conn::traced::region(region));
+    }
+    match qp.post_invalidate(slot.invalidation_tag(), &mut contents.regions) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let error = Error::from(error);
+            trace::post_linv_err(task, error.to_errno());
+            Err(error)
+        }
+    }
+}
+
+/// Handles the failure of a LOCAL_INV: has the connection closed. Completion worker; does not
+/// sleep.
+pub(in crate::client) fn failed(conn: &Conn, slot: &Slot) {
+    let locked = slot.lock();
+    if let Some(ep) = locked.ep.as_ref().filter(|ep| ep.epoch() == conn.epoch()) {
+        order_close(ep);
+    }
+}
+
+/// Returns the number of the region of the last LOCAL_INV of a slot's chain, for trace events.
+pub(in crate::client) fn last_region(slot: &Slot) -> u32 {
+    region_id(&slot.lock())
+}
+
+fn region_id(locked: &Locked) -> u32 {
+    locked.contents.last_invalidating().map_or(u32::MAX, Mr::id)
+}
+
+/// Has a worker close the connection, since its chains of LOCAL_INV cannot complete. If it is
+/// closed already, the worker finishes their calls. Any context; `ep` is not the last reference.
+pub(super) fn order_close(ep: &Arc<Endpoint>) {
+    let conn = ep.shared();
+    if !ep.is_closed() {
+        conn.force_close();
+    }
+    // The queue refuses an item that is queued already, and that one suffices.
+    let _ = conn.owner().queue().enqueue::<_, CLOSE>(ep.clone());
+}
+
+impl WorkItem<CLOSE> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    /// Closes the connection, and finishes the calls that wait for a chain of LOCAL_INV. [`sweep`]
+    /// takes care of the other calls.
+    fn run(this: Arc<Self>) {
+        this.close();
+        let xprt = this.shared().owner();
+        SlotTable::of(xprt).each_fencing(this.epoch(), |slot, locked| {
+            finish_drained(xprt, slot, locked);
+        });
+    }
+}
+
+/// Handles the completion of the last LOCAL_INV of a call. Completion worker; does not sleep.
+pub(in crate::client) fn invalidated(conn: &Conn, qp: &QueuePair, slot: &Slot) {
+    let locked = slot.lock();
+    let cid = conn::traced::cid(qp, region_id(&locked));
+    match locked.fencing(conn.epoch()) {
+        Some(true) => trace::wc_li_done(cid, WcStatus::SUCCESS),
+        Some(false) => trace::wc_li_wake(cid, WcStatus::SUCCESS),
+        // The slot may have been swept in the meantime.
+        None => return,
+    }
+    if !finish(conn.owner(), slot, locked) {
+        // The completion was not that of the whole chain. Only a close invalidates the rest.
+        failed(conn, slot);
+    }
+}
+
+/// Finishes a call whose memory is out of the peer's reach: completes its RPC, or wakes the task
+/// that waits. Returns `false`, and does neither, if a region is still live.
+fn finish(xprt: &Xprt<Client>, slot: &Slot, mut locked: SpinLockGuard<'_, Locked>) -> bool {
+    locked.contents.mark_invalidated();
+    if locked.contents.is_exposed() {
+        return false;
+    }
+    let parked = locked.end_fencing();
+    drop(locked);
+    let Some((rqst, ending)) = parked else {
+        slot.wake();
+        return true;
+    };
+    let mut rqst = rqst.resume(xprt);
+    let status = match ending {
+        Ending::Copy(reply) => place(xprt, &mut rqst, &reply.message, reply.chunk),
+        Ending::With(status) => status,
+    };
+    complete(rqst, status);
+    true
+}
+
+/// Takes every slot of connection number `epoch` back to Idle. The connection is closed and
+/// drained, or was never established. May sleep.
+pub(in crate::client) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
+    SlotTable::of(xprt).sweep(epoch, |slot, locked| finish_drained(xprt, slot, locked));
+}
+
+/// Finishes a call whose connection is drained, so that none of its regions can be live.
+fn finish_drained(xprt: &Xprt<Client>, slot: &Slot, locked: SpinLockGuard<'_, Locked>) {
+    if !finish(xprt, slot, locked) {
+        // A call that hangs does less harm than memory that a peer writes to.
+        kernel::pr_warn_once!("a memory region is live on a connection that was drained\n");
+    }
+}

@@ -1,0 +1,426 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Request slots, and the phase of the RPC in each.
+//!
+//! ```text
+//!           prepare            send               reply
+//!   Idle ──────────► Prepared ──────► Sent ───────────────────► Idle
+//!    ▲                  │              │ │ regions left to invalidate
+//!    │        reset     │     give up  │ └────────► Fencing ──┐
+//!    ├──────────────────┘              ▼                      │ LOCAL_INV done,
+//!    │                             Abandoned                  │ RPC completed
+//!    │            LOCAL_INV done       │                      │
+//!    └─────────────────────────────────┴──────────────────────┘
+//! ```
+//!
+//! Where mapping memory may take long, the slot is in phase Preparing between Idle and Prepared,
+//! and the task that prepares the call has its contents ([`super::prepare`]).
+//!
+//! A call that SUNRPC takes back in order to encode it again ends in Withdrawn instead of Idle: it
+//! must not be sent again over the same connection. It leaves Withdrawn when it is released, or
+//! swept.
+//!
+//! When the connection is closed, [`SlotTable::sweep`] takes every slot back to Idle.
+//!
+//! No other file names a phase: [`Locked`] tests and changes the phase, for [`SlotTable`] as well,
+//! which asks all slots of a transport.
+//!
+//! [`SlotTable`]: super::table::SlotTable
+//! [`SlotTable::sweep`]: super::table::SlotTable::sweep
+
+use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
+use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
+use kernel::time::Jiffies;
+
+use super::super::endpoint::regions::Spare;
+use super::super::endpoint::{tags, Endpoint};
+use super::super::transport::Client;
+use super::contents::Contents;
+use super::fence::Ending;
+use crate::rdma::qp::{PostError, Tag};
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::xprt::reply::Parked;
+use crate::sunrpc::xprt::transport::SendError;
+use crate::work::{ReadOnce, WakeEvent};
+
+/// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
+pub(super) const FOREVER: Jiffies = isize::MAX as Jiffies;
+
+/// The phase of a slot's RPC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Phase {
+    /// No memory is mapped or exposed.
+    Idle,
+    /// A task maps memory and encodes the header, and has the contents of the slot meanwhile.
+    Preparing,
+    /// Memory is mapped and the header is encoded. No work request is posted.
+    Prepared,
+    /// The call is posted: the peer may reach the memory. No reply has arrived, unless
+    /// [`Locked::answered`] is set.
+    Sent,
+    /// The reply has arrived. Local invalidation is under way; its end completes the RPC.
+    Fencing,
+    /// The RPC was given up. Local invalidation is under way, and a task waits for its end.
+    Abandoned,
+    /// The call was taken back. No memory is mapped or exposed, and no call can be prepared.
+    Withdrawn,
+}
+
+/// The client's part of a request slot.
+#[pin_data]
+pub(crate) struct Slot {
+    /// The number of the slot.
+    index: u32,
+    /// The slot may be in a phase other than Idle: for readers without the lock. The flag changes
+    /// under the lock. It is set whenever the slot is not idle, and cleared when a reply
+    /// completes the RPC.
+    in_use: Atomic<bool>,
+    #[pin]
+    locked: SpinLock<Locked>,
+    /// Announced when a call that is given up has been answered, and when the slot becomes idle.
+    #[pin]
+    progress: WakeEvent,
+}
+
+/// The data that a [`Slot`]'s lock protects.
+///
+/// # Invariants
+///
+/// - `ep` is the connection with number `epoch`, and the contents belong to this connection.
+/// - The contents have no regions in the phases Idle, Preparing and Withdrawn.
+/// - `parked` holds the RPC's pin in phase Fencing, and in no other.
+pub(super) struct Locked {
+    /// The connection, from when it is established until the slot is swept. An RPC borrows the
+    /// connection here, and so takes no reference of its own.
+    pub(super) ep: Option<Arc<Endpoint>>,
+    pub(super) contents: Contents,
+    phase: Phase,
+    epoch: u32,
+    /// In phase Sent: the reply has arrived when SUNRPC no longer waited for it. The peer has
+    /// finished with the call, and counts its credit as free.
+    answered: bool,
+    /// The RPC that the end of the local invalidation completes.
+    parked: Option<(Parked<Client>, Ending)>,
+}
+
+impl Slot {
+    /// Makes slot number `index`, in phase Idle.
+    pub(in crate::client) fn new(index: u32) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            index,
+            in_use: Atomic::new(false),
+            locked <- new_spinlock!(Locked::new()?, "rpcrdma::Slot::locked"),
+            progress <- WakeEvent::new(),
+        })
+    }
+
+    /// Returns the tag of the Send of the slot's call.
+    pub(super) fn send_tag(&self) -> Tag {
+        tags::send(self.index)
+    }
+
+    /// Returns the tag of the slot's LOCAL_INV chain.
+    pub(super) fn invalidation_tag(&self) -> Tag {
+        tags::invalidation(self.index)
+    }
+
+    /// Takes the slot's lock. Of SUNRPC's locks, only the send lock may be held, which is no
+    /// spinlock.
+    pub(super) fn lock(&self) -> SpinLockGuard<'_, Locked> {
+        self.locked.lock()
+    }
+
+    /// Returns whether the slot may be in a phase other than Idle. The task of the RPC calls this
+    /// when no other context works on the RPC any more.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.in_use.read_once()
+    }
+
+    /// Notes that the slot leaves phase Idle. The slot's lock is held.
+    pub(super) fn begin_use(&self) {
+        self.in_use.write_once(true);
+    }
+
+    /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
+    #[inline]
+    pub(super) fn end_use(&self, locked: &mut Locked) {
+        locked.reset();
+        self.in_use.write_once(false);
+    }
+
+    /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
+    /// has ended. [`Self::wake`] announces each change. Only the task that gives the call up may
+    /// call this, or in phase Preparing the sweep. Sleeps.
+    pub(super) fn wait_while(
+        &self,
+        mut limit: Jiffies,
+        condition: impl Fn(&Locked) -> bool,
+    ) -> bool {
+        while condition(&self.lock()) {
+            if limit == 0 {
+                return false;
+            }
+            limit = self.progress.wait(limit);
+        }
+        true
+    }
+
+    /// Wakes the task that waits in [`Self::wait_while`], if there is one.
+    pub(super) fn wake(&self) {
+        self.progress.announce();
+    }
+
+    /// Ends phase Preparing: `contents` have a prepared call if `prepared` is set. Wakes the sweep.
+    pub(super) fn end_preparing(&self, contents: Contents, prepared: bool) {
+        let mut locked = self.lock();
+        locked.phase = if prepared {
+            Phase::Prepared
+        } else {
+            Phase::Idle
+        };
+        let left = core::mem::replace(&mut locked.contents, contents);
+        drop(locked);
+        self.wake();
+        drop(left);
+    }
+
+    /// Calls `act` unless the slot is idle. The lock is held, so `act` concerns the connection over
+    /// which the call was sent.
+    pub(in crate::client) fn unless_idle(&self, act: impl FnOnce()) {
+        let locked = self.lock();
+        if !locked.is_idle() {
+            act();
+        }
+    }
+
+    /// Gives the slot another send buffer, unless its connection was closed in the meantime.
+    pub(super) fn replace_buffer(&self, buf: SendBuf, ep: &Endpoint) {
+        let mut locked = self.lock();
+        if !ep.is_closed() && locked.epoch == ep.epoch() {
+            locked.contents.set_buffer(buf);
+        }
+    }
+}
+
+impl Locked {
+    fn new() -> Result<Self> {
+        Ok(Self {
+            ep: None,
+            contents: Contents::new()?,
+            phase: Phase::Idle,
+            epoch: 0,
+            answered: false,
+            parked: None,
+        })
+    }
+
+    /// Returns whether no call is prepared or under way.
+    pub(super) fn is_idle(&self) -> bool {
+        self.phase == Phase::Idle
+    }
+
+    /// Takes a call back that was prepared under terms which have changed since.
+    pub(super) fn drop_void(&mut self) {
+        let Some(ep) = &self.ep else {
+            return;
+        };
+        let void = self.contents.terms != ep.shared().terms();
+        if void && self.phase == Phase::Prepared {
+            self.take_back();
+        }
+    }
+
+    /// Returns the connection and the contents of a slot for which a call can be prepared. A call
+    /// that was prepared before is taken back: SUNRPC has encoded it again, and its memory may have
+    /// moved. `None`: a call is under way, or there is no connection.
+    pub(super) fn begin_prepare(&mut self) -> Option<(&Endpoint, &mut Contents)> {
+        match self.phase {
+            Phase::Idle => {}
+            Phase::Prepared => self.take_back(),
+            _ => return None,
+        }
+        let Self { ep, contents, .. } = self;
+        Some((ep.as_deref()?, contents))
+    }
+
+    /// Notes that the contents have a prepared call, for the connection of the slot.
+    pub(super) fn set_prepared(&mut self, slot: &Slot) {
+        self.phase = Phase::Prepared;
+        slot.begin_use();
+    }
+
+    /// Begins phase Preparing, and takes the contents. `None` if a call is under way.
+    pub(super) fn begin_preparing(&mut self, slot: &Slot) -> Option<Contents> {
+        if !matches!(self.phase, Phase::Idle | Phase::Prepared) {
+            return None;
+        }
+        self.phase = Phase::Preparing;
+        slot.begin_use();
+        let left = self.contents.placeholder();
+        Some(core::mem::replace(&mut self.contents, left))
+    }
+
+    /// Posts a prepared call by `post`. Returns the connection, and what `post` returns.
+    ///
+    /// # Errors
+    ///
+    /// `NotConnected`. `Dropped` in other phases: the call is under way, or is being given up. The
+    /// peer counts credits, so no call is sent twice over one connection: only a new connection can
+    /// carry it again.
+    #[inline(always)]
+    pub(super) fn post(
+        &mut self,
+        post: impl FnOnce(&Endpoint, &mut Contents) -> Result<u64, PostError>,
+    ) -> Result<(&Endpoint, Result<u64, PostError>), SendError> {
+        let ep = self.ep.as_deref().ok_or(SendError::NotConnected)?;
+        if self.phase != Phase::Prepared {
+            return Err(SendError::Dropped);
+        }
+        let posted = post(ep, &mut self.contents);
+        if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
+            // After a failure within the chain as well: the peer may reach some of the regions.
+            self.phase = Phase::Sent;
+        }
+        Ok((ep, posted))
+    }
+
+    /// Returns whether the call was sent over connection number `epoch`, and its memory is not
+    /// being invalidated.
+    pub(super) fn is_sent(&self, epoch: u32) -> bool {
+        self.phase == Phase::Sent && self.epoch == epoch
+    }
+
+    /// Returns whether the call was sent over connection number `epoch` and is not answered.
+    pub(super) fn is_unanswered(&self, epoch: u32) -> bool {
+        self.is_sent(epoch) && !self.answered
+    }
+
+    /// Returns whether the server may be using the memory of the call, which it has not answered.
+    pub(super) fn is_awaited(&self) -> bool {
+        self.is_unanswered(self.epoch) && self.contents.is_exposed()
+    }
+
+    /// Returns whether the call was answered when SUNRPC no longer waited for the reply.
+    pub(super) fn is_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Returns whether the call was sent over the connection of the slot.
+    pub(super) fn was_sent(&self) -> bool {
+        self.is_sent(self.epoch)
+    }
+
+    /// Begins the local invalidation that completes the RPC, which ends as `ending` says.
+    pub(super) fn begin_fencing(&mut self, rqst: Parked<Client>, ending: Ending) {
+        // INVARIANT: the phase becomes Fencing as the pin is parked.
+        self.phase = Phase::Fencing;
+        self.parked = Some((rqst, ending));
+    }
+
+    /// Returns whether local invalidation over connection number `epoch` is under way: `true` if
+    /// its end completes an RPC, `false` if a task waits for its end.
+    pub(super) fn fencing(&self, epoch: u32) -> Option<bool> {
+        match self.phase {
+            Phase::Fencing | Phase::Abandoned if self.epoch == epoch => {
+                Some(self.phase == Phase::Fencing)
+            }
+            _ => None,
+        }
+    }
+
+    /// Ends the local invalidation and makes the slot idle. Returns the RPC to complete, if any.
+    pub(super) fn end_fencing(&mut self) -> Option<(Parked<Client>, Ending)> {
+        self.reset();
+        self.parked.take()
+    }
+
+    /// Takes a call back that was not sent. Returns whether there is nothing else to give up.
+    pub(super) fn drop_unsent(&mut self) -> bool {
+        match self.phase {
+            // SUNRPC gives no call up that is being prepared.
+            Phase::Idle | Phase::Preparing => {}
+            Phase::Prepared | Phase::Withdrawn => self.reset(),
+            Phase::Sent | Phase::Fencing | Phase::Abandoned => return false,
+        }
+        true
+    }
+
+    /// Returns the number of the connection of a call that may be known to the server.
+    pub(super) fn used_epoch(&self) -> Option<u32> {
+        (!matches!(self.phase, Phase::Idle | Phase::Prepared)).then_some(self.epoch)
+    }
+
+    /// Gives the call up. A task waits for the end of the local invalidation.
+    pub(super) fn abandon(&mut self) {
+        self.phase = Phase::Abandoned;
+    }
+
+    /// Returns whether a task waits for the end of the local invalidation.
+    pub(super) fn is_abandoned(&self) -> bool {
+        self.phase == Phase::Abandoned
+    }
+
+    /// Prevents that a call is prepared before the connection is closed. Returns `false` if the
+    /// slot no longer belongs to connection number `epoch`. There are no regions.
+    pub(super) fn withdraw(&mut self, epoch: u32) -> bool {
+        let belongs = self.belongs_to(epoch);
+        if belongs {
+            self.phase = Phase::Withdrawn;
+        }
+        belongs
+    }
+
+    /// Returns whether the contents belong to connection number `epoch`.
+    pub(super) fn has_epoch(&self, epoch: u32) -> bool {
+        self.epoch == epoch
+    }
+
+    /// Returns whether the slot has connection number `epoch`, and was not swept.
+    pub(super) fn belongs_to(&self, epoch: u32) -> bool {
+        self.ep.is_some() && self.epoch == epoch
+    }
+
+    /// Makes the idle slot one of connection number `epoch`, with a send buffer.
+    pub(super) fn begin_connection(&mut self, buf: SendBuf, epoch: u32) {
+        self.epoch = epoch;
+        self.contents.set_buffer(buf);
+    }
+
+    /// Returns whether a task has the contents.
+    pub(super) fn is_preparing(&self) -> bool {
+        self.phase == Phase::Preparing
+    }
+
+    /// Marks a call as answered for which SUNRPC no longer waits. Returns the contents if the
+    /// peer may still have reached the memory, and whether there is such a call, or one that was
+    /// answered before.
+    pub(super) fn mark_answered(&mut self) -> (Option<&mut Contents>, bool) {
+        let sent = self.phase == Phase::Sent;
+        let known = sent || self.phase == Phase::Fencing;
+        self.answered |= sent;
+        (sent.then_some(&mut self.contents), known)
+    }
+
+    /// Takes back a prepared call whose turn has not come, and the spare regions.
+    pub(super) fn take_regions_back(&mut self) {
+        if self.phase == Phase::Prepared {
+            self.reset();
+        }
+        self.contents.spare = Spare::NONE;
+    }
+
+    /// Gives the regions back, which no peer can reach, and makes the slot idle.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        self.contents.reset();
+        self.answered = false;
+        self.phase = Phase::Idle;
+    }
+
+    /// Takes a prepared call back.
+    #[cold]
+    fn take_back(&mut self) {
+        self.reset();
+    }
+}

@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Makes a connection, and decides when to connect again to a server that is gone, and when RPCs
+//! learn of the failure. [`backoff`] has the times.
+//!
+//! [`connect`] runs in the connect worker, which holds SUNRPC's send lock, and may sleep. After a
+//! failure the objects made so far are dropped, in the reverse order of their making.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+use kernel::time::{msecs_to_jiffies, Jiffies};
+use kernel::types::ScopeGuard;
+
+use super::super::advice::{self, Reason};
+use super::super::call::fence;
+use super::super::call::table::SlotTable;
+use super::super::config::{Config, Sizes, MAX_SEGMENTS};
+use super::super::endpoint::regions::Regions;
+use super::super::endpoint::{tags, Conn, Endpoint, Requester};
+use super::super::quirks;
+use super::super::transport::{peer_of, Client};
+use super::session;
+use crate::conn::connection::{self, Parts};
+use crate::conn::lifecycle::Lifecycle;
+use crate::conn::{handshake, removal};
+use crate::observe::trace;
+use crate::proto::conn::{Event, Failure, State};
+use crate::proto::requester::backoff;
+use crate::rdma::cm::CmId;
+use crate::rdma::device::{Device, Lease, Limits};
+use crate::rdma::pd::Pd;
+use crate::sunrpc::xprt::transport::{ConnectError, Outage};
+use crate::sunrpc::xprt::{Xprt, XprtHandle};
+
+/// The longest time from one attempt to the next, in seconds.
+pub(in crate::client) const LONGEST: u32 = backoff::LONGEST_MS / 1000;
+/// The time in milliseconds for which RPCs wait for a server that refuses or cannot be reached (as
+/// while our own device is away), before they learn of the failure.
+const HOLD: u32 = 8_000;
+/// The time in milliseconds by which the connection manager may be late with its event that
+/// resolving took too long.
+const GRACE_MS: u32 = 1000;
+
+/// The states of a client's connection.
+type ClientLifecycle = Lifecycle<XprtHandle<Client>>;
+/// The cm_id of a client's connection.
+type ClientCmId = CmId<ClientLifecycle>;
+
+/// Makes connection number `epoch` to the transport's address. The caller makes that connection the
+/// current one.
+///
+/// # Errors
+///
+/// See [`ConnectError`].
+pub(in crate::client) fn connect(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    epoch: u32,
+) -> Result<Arc<Endpoint>, ConnectError> {
+    let config = &client.config().refreshed();
+    let owner = xprt.handle();
+    let lifecycle = Lifecycle::new(xprt.handle());
+    let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
+    let cm = CmId::new(xprt.net(), lifecycle.clone()).map_err(local(xprt, "identifier"))?;
+    resolve_addr(&cm, &lifecycle, xprt, config)?;
+
+    let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
+    let limits = device.limits();
+    let settings = quirks::Settings::new(&limits);
+    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr())?;
+    let reads = (limits.max_qp_rd_atom, settings.reads());
+    let lease = removal::lease(client.devices(), device, xprt.handle(), &lifecycle);
+    let lease = lease.map_err(local(xprt, "device"))?;
+    let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
+    let pd = Pd::new(lease, Some(client.store().clone()));
+    let pd = pd.map_err(local(xprt, "protection domain"))?;
+    let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
+    client.stats().mrs_allocated(regions.total());
+    trace::createmrs(peer_of(xprt), regions.total());
+    let role = Requester::new(queues.credits);
+    let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
+    // CAST: `usize` has at least 32 bits.
+    let receive_size = config.receive_size() as usize;
+    let tags = (tags::count(config.slots) + quirks::TAGS, receive_size);
+    let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
+    let qp = qp.map_err(local(xprt, "queue pair"))?;
+    // Made before the first buffer: a failure may leave some request slots without one. A removal
+    // of the device that comes late must not close the next connection.
+    let undo = ScopeGuard::new(|| {
+        lifecycle.on(Event::Close);
+        fence::sweep(xprt, epoch);
+    });
+    let filled = SlotTable::of(xprt).begin_connection(&pd, config.inline_send, epoch);
+    filled.map_err(local(xprt, "send buffers"))?;
+    connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
+    shake_hands(&cm, &lifecycle, xprt, config, reads)?;
+    let ours = config.announce();
+    let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
+    let terms = (one, handshake::announced(&lifecycle));
+    shared.role().quirks.note_peer(lifecycle.peer().is_some());
+    session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
+        .map_err(|error| no_session(xprt, error))?;
+    let parts = Parts {
+        qp,
+        pd,
+        cm,
+        lifecycle: lifecycle.clone(),
+        shared,
+        calls: queues.credits,
+    };
+    let ep = Endpoint::new(parts, regions).map_err(local(xprt, "memory"))?;
+    undo.dismiss();
+    Ok(ep)
+}
+
+/// Returns a function that translates a failure of `what`, on our side, and logs it if its cause is
+/// unexpected.
+fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
+    move |error| match error {
+        ENETUNREACH => why(Failure::Unreachable, xprt),
+        EHOSTUNREACH => host_unreachable(xprt),
+        ENOTCONN => why(Failure::NotConnected, xprt),
+        // iWARP devices connect at once, and report the peer's refusal here.
+        ECONNREFUSED => why(Failure::Refused, xprt),
+        ETIMEDOUT => why(Failure::TimedOut, xprt),
+        _ => {
+            let (errno, reason) = (error.to_errno(), advice::local(error));
+            advice::log_local(xprt, reason, &fmt!("{what}: error {errno}: "));
+            unexpected(error, xprt)
+        }
+    }
+}
+
+/// Translates a failure to begin the session. A server whose answer about its configuration is not
+/// accepted counts as one that refuses, so that each later attempt asks it again.
+fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
+    if error != EPROTO {
+        return local(xprt, "session")(error);
+    }
+    advice::log_local(xprt, Reason::Conf, &"");
+    ConnectError::Refused
+}
+
+/// Translates an unexpected failure. Another attempt may succeed. But a transport that has never
+/// been connected gives up when something is not allowed or not possible.
+fn unexpected(error: Error, xprt: &Xprt<Client>) -> ConnectError {
+    match error {
+        EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
+        _ => ConnectError::NoResources,
+    }
+}
+
+/// Resolves the address of the peer, which selects the device.
+fn resolve_addr(
+    cm: &ClientCmId,
+    lifecycle: &ClientLifecycle,
+    xprt: &Xprt<Client>,
+    config: &Config,
+) -> Result<(), ConnectError> {
+    lifecycle.on(Event::Start);
+    cm.resolve_addr(&xprt.addr(), config.resolve_ms)
+        .map_err(|error| match error {
+            ENETUNREACH => unreachable(xprt),
+            EHOSTUNREACH => host_unreachable(xprt),
+            _ => why(Failure::Protocol, xprt),
+        })?;
+    lifecycle
+        .wait_past(State::Resolving, search_time(config))
+        .map_err(|failure| why(failure, xprt))
+}
+
+/// Resolves the route to the peer.
+///
+/// The function takes the cm_id, and borrows the lease, so that a device's removal waits for
+/// the end of the resolution; and if there is no route, for the end of the cm_id. The connection
+/// manager learns of the removal after us. It would cancel the resolution of a cm_id that is being
+/// destroyed, and read its device.
+fn resolve_route(
+    cm: ClientCmId,
+    _lease: &Lease,
+    lifecycle: &ClientLifecycle,
+    xprt: &Xprt<Client>,
+    config: &Config,
+) -> Result<ClientCmId, ConnectError> {
+    cm.resolve_route(config.resolve_ms)
+        .map_err(local(xprt, "route"))?;
+    lifecycle
+        .wait_past(State::Routing, search_time(config))
+        .map_err(|failure| why(failure, xprt))?;
+    Ok(cm)
+}
+
+/// Returns the time in which the connection manager has to resolve an address or a route.
+fn search_time(config: &Config) -> Jiffies {
+    msecs_to_jiffies(config.resolve_ms + GRACE_MS)
+}
+
+/// Translates the failure of an attempt for the RPCs that wait for the connection, and logs it for
+/// a mount.
+fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
+    log_unless_worked(xprt, reason(failure));
+    match failure {
+        Failure::Refused => ConnectError::Refused,
+        // A mount in a network namespace takes ENETUNREACH as the end of its network. A server that
+        // has worked, or a device, may come back.
+        Failure::Unreachable | Failure::Protocol if has_worked(xprt) => {
+            ConnectError::HostUnreachable
+        }
+        Failure::Unreachable => ConnectError::Unreachable,
+        Failure::NotConnected => ConnectError::Lost,
+        Failure::TimedOut => ConnectError::TimedOut,
+        Failure::Protocol => ConnectError::BadAddress,
+    }
+}
+
+/// Logs why a mount cannot connect. A mount that has worked waits, and nothing is logged then; nor
+/// if nobody waits for the connection any more.
+fn log_unless_worked(xprt: &Xprt<Client>, reason: Reason) {
+    if !has_worked(xprt) && !xprt.is_abandoned() {
+        advice::log(xprt, reason);
+    }
+}
+
+/// Translates the failure of an attempt for the log.
+const fn reason(failure: Failure) -> Reason {
+    match failure {
+        Failure::Refused => Reason::Refused,
+        Failure::Unreachable => Reason::Unreachable,
+        Failure::NotConnected => Reason::Lost,
+        Failure::TimedOut => Reason::TimedOut,
+        Failure::Protocol => Reason::Unresolved,
+    }
+}
+
+/// Logs that no route leads to the address, for a mount, and returns the error for RPCs.
+fn unreachable(xprt: &Xprt<Client>) -> ConnectError {
+    log_unless_worked(xprt, Reason::Unreachable);
+    ConnectError::Unreachable
+}
+
+/// Logs that the host cannot be reached, for a mount, and returns the error for RPCs.
+fn host_unreachable(xprt: &Xprt<Client>) -> ConnectError {
+    log_unless_worked(xprt, Reason::HostUnreachable);
+    ConnectError::HostUnreachable
+}
+
+/// Returns whether the server has been reached before: then it may be reachable again, and RPCs
+/// wait for it. SUNRPC adds further transports to a mount that works, and gives them calls of that
+/// mount, connected or not.
+fn has_worked(xprt: &Xprt<Client>) -> bool {
+    xprt.counts().connects > 0 || !xprt.is_main()
+}
+
+/// Sends the connection request and waits for the answer. `reads` are the numbers of RDMA Reads
+/// that the device serves at a time, and that it may have outstanding.
+fn shake_hands(
+    cm: &ClientCmId,
+    lifecycle: &ClientLifecycle,
+    xprt: &Xprt<Client>,
+    config: &Config,
+    reads: (u8, u8),
+) -> Result<(), ConnectError> {
+    handshake::request(cm, config.announce(), reads).map_err(local(xprt, "handshake"))?;
+    lifecycle
+        .wait_past(State::Connecting, msecs_to_jiffies(config.connect_ms))
+        .map_err(|failure| why(failure, xprt))
+}
+
+/// Fits queues and regions to the device, or logs why the device cannot be used.
+fn fit(
+    xprt: &Xprt<Client>,
+    config: &Config,
+    (device, limits): (&Device, &Limits),
+    more_send_wr: u32,
+) -> Result<Sizes, ConnectError> {
+    Sizes::new(config, limits, more_send_wr).map_err(|unfit| {
+        let (name, lacks) = (device.name(), unfit.reason());
+        advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
+        ConnectError::BadAddress
+    })
+}
+
+/// Returns when the next attempt begins, on the clock of `outage`.
+pub(in crate::client) fn next_attempt(outage: &Outage, random: u32) -> u32 {
+    decision(outage).next(random)
+}
+
+/// Returns when to try again before RPCs learn of `error`; `None` if they have to learn of it now.
+pub(in crate::client) fn retry_unreported(
+    xprt: &Xprt<Client>,
+    error: ConnectError,
+    outage: &Outage,
+    random: u32,
+) -> Option<u32> {
+    // The mount command needs the error at once.
+    if !has_worked(xprt) {
+        return None;
+    }
+    match error {
+        ConnectError::Refused | ConnectError::Unreachable | ConnectError::HostUnreachable => {
+            decision(outage).again(HOLD, random)
+        }
+        // SUNRPC asks again at once, or never.
+        ConnectError::BadAddress
+        | ConnectError::TimedOut
+        | ConnectError::Lost
+        | ConnectError::NoResources
+        | ConnectError::Abandoned => None,
+    }
+}
+
+fn decision(outage: &Outage) -> backoff::Outage {
+    backoff::Outage {
+        now: outage.now,
+        attempt: outage.attempt,
+        asked: outage.asked,
+    }
+}

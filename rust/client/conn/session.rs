@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The session of a requester's connection: the messages that concern it, and its decisions.
+//!
+//! In version one, only the messages up to the first reply concern the session. In version two,
+//! operations without an RPC do as well, and messages that cannot be decoded.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::Arc;
+
+use kernel::workqueue::WorkItem;
+
+use super::super::backchannel;
+use super::super::call::reply::{self, Arrived};
+use super::super::call::table::SlotTable;
+use super::super::config::Config;
+use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, GROW};
+use super::super::quirks::Settings;
+use super::super::transport::{peer_of, Client};
+use crate::conn::session::BUFFER;
+use crate::conn::terms::TermsSnapshot;
+use crate::observe::stats::Breach;
+use crate::observe::trace;
+use crate::proto::backward::{is_call, is_torn};
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
+use crate::proto::version::Cause;
+use crate::rdma::send::SendBuf;
+use crate::sunrpc::random;
+use crate::sunrpc::xprt::Xprt;
+use crate::wire::message::Body;
+use crate::wire::v2::to_version_one;
+use crate::wire::xchar::BackwardSupport;
+use crate::wire::{CommonReply, EncodeError, Message, Version};
+
+/// Begins the session of a connection whose handshake has agreed on `one`, the terms of version
+/// one. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EIO`; those of [`Quirks::begin`](super::super::quirks::Quirks::begin).
+pub(super) fn begin(
+    xprt: &Xprt<Client>,
+    conn: &Conn,
+    qp: &QueuePair,
+    (config, settings, served): (&Config, Settings, u8),
+    (mut one, announced): (Thresholds, Announced),
+) -> Result {
+    let one_only = xprt.data().peers().is_one_only(xprt.net(), &xprt.addr());
+    let first = config.version.first_version(announced.two, one_only);
+    let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
+    let role = conn.role();
+    if first == Version::One {
+        let link = (conn, qp, &role.credits);
+        let call = (&mut buffer, tags::count(config.slots));
+        one = role
+            .quirks
+            .begin(link, (settings, served), config, call, one)?;
+    }
+    let config = session::Config {
+        side: Side::Client,
+        versions: (first, first),
+        one,
+        announced,
+        receive: config.receive_size(),
+        send: config.inline_send,
+        invalidation: true,
+        backward: BackwardSupport::SizeLimited,
+        xid: random(),
+    };
+    role.sizes.send.store(config.send, Relaxed);
+    role.sizes.receive.store(config.receive, Relaxed);
+    conn.begin_session(config, buffer)
+}
+
+/// Handles a message that may concern the session. Completion worker; does not sleep.
+#[inline(never)]
+pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
+    let (bytes, now) = (msg.bytes(), conn.terms());
+    let watched = now.is_watched();
+    if watched && conn.role().quirks.received_early(conn, bytes) {
+        return;
+    }
+    if now.has_dones() && reply::handle_announced(conn, qp, msg) {
+        return;
+    }
+    let decoded = if watched {
+        Message::decode(bytes, &reply::LIMITS)
+    } else {
+        Message::decode_as(now.version(), bytes, &reply::LIMITS)
+    };
+    let verdict = match &decoded {
+        Ok(header) if !watched && !is_control(header) => {
+            note_length(conn, now, bytes.len());
+            return deliver(conn, qp, msg, header, true);
+        }
+        Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
+        Err(error) => conn.with_session(|session, now| session.on_undecodable(bytes, error, now)),
+    };
+    // Without a session the handshake has not ended: an honest peer sends nothing yet.
+    let Some(verdict) = verdict else {
+        return conn.force_close();
+    };
+    report(conn, bytes, decoded.as_ref().ok(), &verdict);
+    match (&decoded, verdict.take) {
+        (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
+        (Ok(header), Take::Done | Take::Drop) => {
+            if verdict.grant {
+                conn.role()
+                    .credits
+                    .granted_aside(conn, header.xid(), header.credits());
+            }
+            reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
+        }
+        // The first call is about to be sent again, so it does not fail.
+        (Err(_), Take::Done) => {}
+        (Err(error), Take::Deliver | Take::Drop) => {
+            reply::handle_undecodable(conn, qp, msg, error);
+        }
+    }
+    conn.pump(qp);
+}
+
+/// Returns whether a message of version two always concerns the session.
+fn is_control(header: &Message<'_>) -> bool {
+    matches!(header.body(), Body::Optional { .. } | Body::Error(_))
+}
+
+/// Decodes a common reply of version two. Returns `None` for any other message.
+pub(super) fn common_reply<'a>(
+    conn: &Conn,
+    now: TermsSnapshot,
+    bytes: &'a [u8],
+) -> Option<CommonReply<'a>> {
+    let reply = CommonReply::of(Version::Two, bytes)?;
+    note_length(conn, now, bytes.len());
+    Some(reply)
+}
+
+/// Tells the session of a reply that shows that the server knows the size of our Receives.
+fn note_length(conn: &Conn, now: TermsSnapshot, len: usize) {
+    // CAST: `usize` has at least 32 bits.
+    if len > now.thresholds().server_to_client as usize {
+        note_long_reply(conn, len);
+    }
+}
+
+/// Implements [`note_length`] for a reply that is longer than expected.
+#[cold]
+fn note_long_reply(conn: &Conn, len: usize) {
+    if let Ok(len) = u32::try_from(len) {
+        conn.with_session(|session, _| session.on_long_reply(len));
+    }
+}
+
+/// Handles a message that carries an RPC message, or an error about one.
+#[inline(never)]
+fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
+    if is_torn(header) {
+        let verdict = Verdict {
+            take: Take::Drop,
+            grant: false,
+            breach: Some(session::Breach::Form),
+        };
+        report(conn, msg.bytes(), Some(header), &verdict);
+        reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
+    } else if is_call(header) {
+        backchannel::called(conn, msg, header);
+    } else {
+        reply::handle(conn, qp, msg, header, grant);
+    }
+}
+
+/// Traces the session's verdict on a message, and counts a breach.
+fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Verdict) {
+    conn.trace_arrival(bytes, header, verdict);
+    if verdict.breach.is_some() {
+        conn.breach(Breach::Session);
+    }
+}
+
+/// Carries out the session's decision.
+pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
+    match output {
+        Output::Remember(memory) => {
+            let xprt = conn.owner();
+            let table = xprt.data().peers();
+            table.note(xprt.net(), &xprt.addr(), memory);
+        }
+        Output::Resend { xid, version } => resend(conn, qp, xid, version),
+        Output::Void { .. } => void(conn),
+        Output::Post { .. } => grow(conn),
+        Output::Close(_) => conn.force_close(),
+        Output::Room => keep_credit(conn),
+        Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
+        // The connection sends messages by itself.
+        Output::Send(_) => {}
+        Output::Settled(_) => set_backward_max(conn),
+    }
+}
+
+/// Keeps a credit free for an operation, and tells the session if the operation may be sent now.
+fn keep_credit(conn: &Conn) {
+    if conn.role().credits.keep_one(conn, || in_flight(conn)) {
+        conn.with_session(|session, _| session.on_room());
+    }
+}
+
+/// Returns the most calls that are in flight: the calls that were sent and are not answered, and a
+/// call that may be on its way to the send queue.
+fn in_flight(conn: &Conn) -> u32 {
+    1 + SlotTable::of(conn.owner()).unanswered(conn.epoch())
+}
+
+/// Sets the longest message of the backward direction for NFS, which reads the length when it makes
+/// a session, long after the first reply.
+pub(in crate::client) fn set_backward_max(conn: &Conn) {
+    let max = backchannel::max_message(&conn.thresholds());
+    conn.owner().data().set_backward_max(max);
+}
+
+/// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
+/// closed.
+fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
+    let slots = SlotTable::of(conn.owner());
+    let sent = slots.resend(conn.epoch(), xid, |message| {
+        conn.post_control(qp, |out| write(message, version, out))
+    });
+    if !sent {
+        // The call's credit would stay taken, and with it the only credit.
+        conn.force_close();
+    }
+}
+
+/// Writes `message`, a call in version two, to `out` in `version`. Returns its length.
+fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, EncodeError> {
+    if version == Version::One {
+        return to_version_one(message, out);
+    }
+    out.get_mut(..message.len())
+        .ok_or(EncodeError::NoRoom)?
+        .copy_from_slice(message);
+    Ok(message.len())
+}
+
+/// Makes sure that no call that was prepared for former terms is posted any more, and tells the
+/// session.
+fn void(conn: &Conn) {
+    let generation = conn.with_session(|session, _| session.terms().generation);
+    SlotTable::of(conn.owner()).wait_for_posts();
+    if let Some(generation) = generation {
+        conn.with_session(|session, _| session.on_voided(generation));
+    }
+}
+
+/// Has a worker give the Receives larger buffers.
+fn grow(conn: &Conn) {
+    let xprt = conn.owner();
+    let current = xprt.data().endpoint();
+    if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+        order_growth(&ep);
+    }
+}
+
+/// Tells the session of the time, and of settings that have changed. Process context; does not
+/// sleep.
+pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
+    let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
+    if !conn.terms().concerns_session() {
+        return;
+    }
+    let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
+    let send = changed(&sizes.send, config.inline_send).then_some(config.inline_send);
+    let receive = changed(&sizes.receive, config.receive_size()).then_some(config.receive_size());
+    conn.with_session(|session, now| {
+        session.on_timer(now);
+        if let Some(size) = receive {
+            session.want_receive(size);
+        }
+        if let Some(size) = send {
+            // The server need not keep larger Receives than we use.
+            session.want_send(size);
+        }
+    });
+    conn.pump(ep.qp());
+    if ep.wants_receives() || has_short_buffers(ep) {
+        order_growth(ep);
+    }
+}
+
+/// Returns the longest message that may be sent, in bytes.
+fn longest(ep: &Endpoint) -> usize {
+    // CAST: `usize` has at least 32 bits.
+    ep.thresholds().client_to_server as usize
+}
+
+/// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
+fn has_short_buffers(ep: &Endpoint) -> bool {
+    SlotTable::of(ep.shared().owner()).has_shorter_buffer(longest(ep))
+}
+
+/// Has a worker give Receives and slots larger buffers.
+fn order_growth(ep: &Arc<Endpoint>) {
+    // The queue refuses an item that is queued already, and that one suffices.
+    let _ = ep.shared().owner().queue().enqueue::<_, GROW>(ep.clone());
+}
+
+impl WorkItem<GROW> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    /// Gives Receives and idle slots larger buffers, as the session wants.
+    fn run(this: Arc<Self>) {
+        if !this.is_closed() {
+            this.follow_session();
+            SlotTable::of(this.shared().owner()).lengthen_buffers(&this, longest(&this));
+        }
+    }
+}
+
+/// Notes that the connection is lost, and keeps what the next connection has to know of the server.
+pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
+    let memory = conn.with_session(|session, _| session.on_lost(cause));
+    if let Some(memory) = memory.flatten() {
+        trace::peer_remembered(peer_of(xprt), memory);
+        xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Probes a server that owes replies and is silent.
+//!
+//! A server may lose its end of a connection, and the message that says so may get lost as well,
+//! for example in a blackout of the link. A client whose calls have all been acknowledged sends
+//! nothing more. It would learn of the loss only when the calls time out, after a minute. So when a
+//! server that owes replies has been silent for two whole intervals, the client posts an RDMA Write
+//! of no bytes, which the device at the server's end has to acknowledge. A server that is merely
+//! slow is not disturbed. Without an acknowledgement the connection is closed, and the calls are
+//! sent again on the next one.
+
+use kernel::error::code::ENOTCONN;
+use kernel::sync::atomic::{Atomic, Relaxed};
+
+use super::tags::PROBE_TAG;
+use super::{Conn, Endpoint, QueuePair};
+use crate::conn::traced;
+use crate::observe::trace::{self, WcStatus};
+use crate::proto::requester::liveness;
+use crate::rdma::qp::{PostError, WcError};
+
+/// Seconds from one check to the next. The server is probed 10 to 15 s after its last message.
+pub(in crate::client) const INTERVAL: u32 = 5;
+
+/// The silence of one connection's peer.
+pub(in crate::client) struct Silence {
+    /// The number of checks in a row that found the peer silent; see [`liveness::after`]. Only the
+    /// transport's watch changes the number, and runs once at a time.
+    silent: Atomic<u32>,
+    /// The same number, counted from the latest message: not reset by a probe; shown in debugfs.
+    quiet: Atomic<u32>,
+    /// A probe is under way.
+    probing: Atomic<bool>,
+}
+
+impl Silence {
+    /// Makes the state of a new connection.
+    pub(super) const fn new() -> Self {
+        Self {
+            silent: Atomic::new(0),
+            quiet: Atomic::new(0),
+            probing: Atomic::new(false),
+        }
+    }
+
+    /// Counts a check: `heard` says whether a message has arrived since the last check, and `owed`
+    /// whether the peer owes a reply. Returns whether a probe is due.
+    fn check(&self, heard: bool, owed: bool) -> bool {
+        let silent = liveness::after(self.silent.load(Relaxed), heard, owed);
+        self.silent.store(silent, Relaxed);
+        let quiet = liveness::after(self.quiet.load(Relaxed), heard, owed);
+        self.quiet.store(quiet, Relaxed);
+        liveness::is_suspicious(silent) && !self.probing.load(Relaxed)
+    }
+
+    /// Returns whether the last check found that a peer which owes replies had been silent for a
+    /// whole interval.
+    fn was_silent(&self) -> bool {
+        liveness::is_quiet(self.silent.load(Relaxed))
+    }
+
+    /// Returns the number of whole intervals since the latest message, if a reply is owed.
+    pub(in crate::client) fn silent(&self) -> u32 {
+        liveness::silent(self.quiet.load(Relaxed))
+    }
+
+    /// Notes that a probe is posted.
+    fn probe_begins(&self) {
+        self.silent.store(liveness::FIRST, Relaxed);
+        self.probing.store(true, Relaxed);
+    }
+
+    /// Notes that the probe has ended, or could not be posted.
+    fn probe_ends(&self) {
+        self.probing.store(false, Relaxed);
+    }
+}
+
+impl Endpoint {
+    /// Checks whether the server has become silent, and then probes it. `owed` counts the replies
+    /// that it owes. Returns whether a probe is due. Call this every [`INTERVAL`]. Does not sleep.
+    pub(in crate::client) fn check_silence(&self, owed: impl FnOnce() -> u32) -> bool {
+        let heard = self.shared().take_heard();
+        let owed = if heard { 0 } else { owed() };
+        let due = self.requester().silence.check(heard, owed > 0);
+        if due && !self.shared().owner().data().unprobed() {
+            self.probe(owed);
+        }
+        due
+    }
+
+    /// Returns whether a server that owes replies has been silent for a whole interval.
+    pub(in crate::client) fn is_silent(&self) -> bool {
+        self.requester().silence.was_silent() && !self.shared().has_heard()
+    }
+
+    fn probe(&self, owed: u32) {
+        let (conn, silence) = (self.shared(), &self.requester().silence);
+        // CAST: `usize` has at least 32 bits.
+        trace::probe(traced::peer(conn.owner()), owed as usize);
+        silence.probe_begins();
+        let Err(error) = self.qp().post_probe(PROBE_TAG) else {
+            return conn.tally().probe();
+        };
+        silence.probe_ends();
+        // ENOTCONN means that the queue pair had failed before. Any other error is about the probe
+        // itself, and would meet the next probe as well.
+        if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
+            conn.owner().data().set_unprobed();
+        }
+        // A full queue holds Sends that are not acknowledged, and the device reports their failure.
+        if error != PostError::Full && !self.is_closed() {
+            conn.force_close();
+        }
+    }
+}
+
+/// Handles the end of a probe. Completion worker; does not sleep.
+pub(in crate::client) fn probe_ended(conn: &Conn, qp: &QueuePair, outcome: Result<(), WcError>) {
+    conn.role().silence.probe_ends();
+    let cid = traced::cid(qp, u32::MAX);
+    let Err(error) = outcome else {
+        return trace::wc_probe(cid, WcStatus::SUCCESS);
+    };
+    if error.is_flush() {
+        return;
+    }
+    trace::wc_probe(cid, traced::status(&error));
+    // Only silence means that the peer is gone. With any other error, either device has
+    // refused the probe, and would refuse it on the next connection as well.
+    if !error.is_silence() {
+        conn.owner().data().set_unprobed();
+    }
+    conn.force_close();
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_client_silence)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn silence_is_counted_across_probes() {
+        let silence = Silence::new();
+        assert!(!silence.check(true, true) && silence.silent() == 0);
+        assert!(!silence.check(false, true) && silence.silent() == 1);
+        for round in 1..4 {
+            assert!(silence.check(false, true) && silence.silent() == 2 * round);
+            silence.probe_begins();
+            silence.probe_ends();
+            assert!(!silence.check(false, true) && silence.silent() == 2 * round + 1);
+        }
+        assert!(!silence.check(true, true) && silence.silent() == 0);
+    }
+}

@@ -1,0 +1,425 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The calls of a connection, from arrival to reply: the context that SUNRPC keeps with each call,
+//! and how many calls are in progress.
+//!
+//! The Receive goes back to the device before the service works on the call. The reply needs the
+//! write list and the reply chunk, so their bytes are copied.
+//!
+//! A call with one read chunk behind an inline part is the usual one: its payload begins a page,
+//! as direct I/O needs it. The parts of any other call are put together in one run of pages. So are
+//! those of a call
+//!
+//! - whose arguments are wrapped for integrity or privacy: they are one item, which the service
+//!   unwraps in place;
+//! - whose chunk is shorter than a page: the chunk may lie within an item, and the service's
+//!   decoder takes an item that lies in two places, but not in three.
+
+use kernel::alloc::Flags;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::memory::Permit;
+use crate::conn::traced;
+use crate::observe::trace;
+use crate::observe::trace::server::Posted;
+use crate::proto::responder::call;
+use crate::proto::responder::grant::{Excess, Grant};
+use crate::proto::responder::marks::{Mark, Marks};
+use crate::rdma::qp::{Completions, PostError, Qp, Tag};
+use crate::rdma::scatter::Sink;
+use crate::sunrpc::svc::receive::{Arriving, Payload};
+use crate::wire::{Lists, Version};
+use crate::work::ReadOnce;
+
+/// Capacity for the chunks of an ordinary call, in bytes. A call with more allocates.
+const CHUNK_BYTES: usize = 128;
+
+/// A call in progress.
+pub(crate) struct Call {
+    xid: u32,
+    /// The number of the call's Receive, for traces.
+    receive: u32,
+    version: Version,
+    /// The R_key that the reply may invalidate.
+    rkey: Option<u32>,
+    marks: Marks,
+    /// The encoded write chunks, followed by the segments of the reply chunk.
+    chunks: KVec<u8>,
+    /// The length of the write chunks.
+    writes: usize,
+    has_reply_chunk: bool,
+    /// The inline part, while RDMA Reads fetch the rest.
+    pub(crate) inline: KVec<u8>,
+    /// The part that RDMA Reads fetch, until a thread of the service receives the call.
+    pub(crate) read: Option<ReadCtxt>,
+    /// Whether the grant counts the call as in progress.
+    pub(crate) counted: bool,
+}
+
+impl Call {
+    /// Makes a context for any call. May sleep if `gfp` allows it.
+    fn new(gfp: Flags) -> Result<KBox<Self>> {
+        let call = Self {
+            xid: 0,
+            receive: 0,
+            version: Version::One,
+            rkey: None,
+            marks: Marks::new(),
+            chunks: KVec::with_capacity(CHUNK_BYTES, gfp)?,
+            writes: 0,
+            has_reply_chunk: false,
+            inline: KVec::new(),
+            read: None,
+            counted: false,
+        };
+        Ok(KBox::new(call, gfp)?)
+    }
+
+    /// Makes the context of `call`, which came with Receive number `receive`, of a free context or
+    /// a new one. May sleep if `gfp` allows it.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn begin(
+        free: Option<KBox<Self>>,
+        call: &call::Call<'_>,
+        receive: u32,
+        gfp: Flags,
+    ) -> Result<KBox<Self>> {
+        let mut this = match free {
+            Some(context) => context,
+            None => Self::new(gfp)?,
+        };
+        this.take(call, receive, gfp)?;
+        Ok(this)
+    }
+
+    /// Returns the number of pages of the budget that the call uses.
+    pub(crate) fn pages(&self) -> usize {
+        self.read.as_ref().map_or(0, |read| read.permit.pages())
+    }
+
+    /// Keeps what the reply needs of a call.
+    fn take(&mut self, call: &call::Call<'_>, receive: u32, gfp: Flags) -> Result {
+        self.xid = call.xid();
+        self.receive = receive;
+        self.version = call.version();
+        self.rkey = call.rkey();
+        self.marks.clear();
+        self.chunks.clear();
+        self.writes = 0;
+        self.has_reply_chunk = false;
+        self.counted = true;
+        let (writes, reply) = call.lists().results();
+        if !writes.is_empty() || reply.is_some() {
+            self.keep(writes, reply, gfp)?;
+        }
+        Ok(())
+    }
+
+    /// Copies the chunks for the reply.
+    fn keep(&mut self, writes: &[u8], reply: Option<&[u8]>, gfp: Flags) -> Result {
+        self.chunks.extend_from_slice(writes, gfp)?;
+        if let Some(reply) = reply {
+            self.chunks.extend_from_slice(reply, gfp)?;
+        }
+        self.writes = writes.len();
+        self.has_reply_chunk = reply.is_some();
+        Ok(())
+    }
+
+    /// Returns the transaction ID.
+    pub(crate) fn xid(&self) -> u32 {
+        self.xid
+    }
+
+    /// Returns the number of the call's Receive. The Receive has been posted again.
+    pub(crate) fn receive(&self) -> u32 {
+        self.receive
+    }
+
+    /// Returns the version of the call, which is that of the reply.
+    pub(crate) fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Returns the R_key that the reply may invalidate.
+    pub(crate) fn rkey(&self) -> Option<u32> {
+        self.rkey
+    }
+
+    /// Returns the write list and the reply chunk of the call.
+    pub(crate) fn lists(&self) -> Lists<'_> {
+        let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
+            return Lists::EMPTY;
+        };
+        Lists::of_results(writes, self.has_reply_chunk.then_some(reply))
+    }
+
+    /// Returns the payloads of the reply.
+    pub(crate) fn marks(&self) -> &[Mark] {
+        self.marks.as_slice()
+    }
+
+    /// Marks a payload of the reply.
+    pub(crate) fn mark(&mut self, start: u32, len: u32) {
+        let Some((writes, reply)) = self.chunks.split_at_checked(self.writes) else {
+            return;
+        };
+        let lists = Lists::of_results(writes, self.has_reply_chunk.then_some(reply));
+        self.marks.add(start, len, &lists);
+    }
+
+    /// Returns whether the service has truncated a reply of `len` bytes after it had marked a
+    /// payload there.
+    pub(crate) fn truncated(&self, len: u32) -> bool {
+        self.marks.truncated(len)
+    }
+}
+
+/// The part of a call that RDMA Reads fetch.
+pub(crate) struct ReadCtxt {
+    pub(crate) sink: Sink,
+    pub(crate) shape: Shape,
+    /// The pages in the budget of all connections.
+    pub(crate) permit: Permit,
+    /// The bytes that RDMA Reads fetch.
+    pub(crate) bytes: u32,
+    /// The number of segments of these bytes in the requester's memory.
+    pub(crate) segments: u32,
+    /// The tag of the RDMA Reads, once they are posted.
+    pub(crate) tag: u32,
+    /// The time at which the RDMA Reads were posted.
+    pub(crate) posted: Posted,
+}
+
+/// How a call lies in the pages of its sink.
+#[derive(Clone, Copy)]
+pub(crate) enum Shape {
+    /// The pages have the payload, and the context the inline part.
+    Payload(Payload),
+    /// The pages have the whole call, of this length.
+    Whole(usize),
+}
+
+impl Shape {
+    /// Chooses the shape of a call.
+    pub(crate) fn of(call: &call::Call<'_>) -> Self {
+        // CAST: `usize` has at least 32 bits.
+        let (len, inline) = (call.total_len() as usize, call.inline().len());
+        let item = call.item().filter(|_| inline <= PAGE_SIZE);
+        match (item, len - inline) {
+            // CAST: `usize` has at least 32 bits.
+            (Some(at), len @ PAGE_SIZE..) => Self::Payload(Payload {
+                at: at as usize,
+                len,
+            }),
+            _ => Self::Whole(len),
+        }
+    }
+
+    /// Returns the number of pages.
+    pub(crate) fn pages(&self) -> usize {
+        self.range().1.div_ceil(PAGE_SIZE)
+    }
+
+    /// Returns the first byte of the call that lies in the pages, and the number of bytes there.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        match *self {
+            Self::Payload(Payload { at, len }) => (at, len),
+            Self::Whole(len) => (0, len),
+        }
+    }
+}
+
+impl ReadCtxt {
+    /// Returns the payload that lies outside the inline part.
+    pub(crate) fn payload(&self) -> Option<Payload> {
+        match self.shape {
+            Shape::Payload(payload) => Some(payload),
+            Shape::Whole(_) => None,
+        }
+    }
+
+    /// Posts the RDMA Reads.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Qp::post_reads`].
+    #[inline(always)]
+    pub(crate) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
+        qp.post_reads(tag, &mut self.sink)?;
+        self.tag = tag.get();
+        self.posted = Posted::now();
+        let cid = traced::cid(qp, self.tag);
+        trace::server::post_read_chunk(cid, self.sink.work_requests());
+        Ok(())
+    }
+
+    /// Moves the bytes of the call to the pages of the thread. `inline` is the part that is not in
+    /// the pages. The sink gets the thread's pages.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE`, `EINVAL` if the thread has too few pages; `EIO` if the RDMA Reads have not
+    /// completed.
+    pub(crate) fn exchange<X>(&mut self, inline: &[u8], arriving: &mut Arriving<'_, X>) -> Result {
+        let pages = self.sink.pages().ok_or(EIO)?;
+        match self.shape {
+            Shape::Payload(_) => {
+                arriving.write_inline(inline)?;
+                arriving.exchange_all(1, pages)
+            }
+            Shape::Whole(len) => {
+                arriving.exchange_all(0, pages)?;
+                arriving.set_inline(len)
+            }
+        }
+    }
+}
+
+/// Calls beyond the grant that are served all the same.
+pub(crate) const EXCESS: u32 = 16;
+
+/// The calls of one connection.
+#[pin_data]
+pub(crate) struct Calls {
+    #[pin]
+    state: SpinLock<CallsState>,
+    /// The number of operations that wait for space on the send queue.
+    parked: Atomic<u32>,
+}
+
+struct CallsState {
+    /// The requester's credits.
+    grant: Grant,
+    /// Contexts that no call uses. None of them has anything to be fetched.
+    free: KVec<KBox<Call>>,
+}
+
+/// Why a call is not served.
+pub(crate) enum BeginError {
+    /// The requester has too many calls in progress.
+    Excess,
+    /// There is no memory.
+    NoMemory,
+}
+
+impl Calls {
+    /// Makes the value of a connection whose grant never exceeds `credits`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(credits: u32) -> Result<Arc<Self>> {
+        let state = CallsState {
+            grant: Grant::new(credits, EXCESS),
+            // CAST: `usize` has at least 32 bits.
+            free: KVec::with_capacity(credits as usize, GFP_KERNEL)?,
+        };
+        let calls = pin_init!(Self {
+            state <- new_spinlock!(state, "rpcrdma::Calls::state"),
+            parked: Atomic::new(0),
+        });
+        Arc::pin_init(calls, GFP_KERNEL)
+    }
+
+    /// Counts `call`, which came with Receive number `receive`. Returns its context, and how many
+    /// more Receives to post, most often none; [`Self::on_posted`] follows when they are. May
+    /// sleep.
+    ///
+    /// # Errors
+    ///
+    /// See [`BeginError`]. The call is not counted then.
+    #[inline(always)]
+    pub(crate) fn begin(
+        &self,
+        call: &call::Call<'_>,
+        receive: u32,
+    ) -> Result<(KBox<Call>, u32), BeginError> {
+        let mut state = self.state.lock();
+        let more = match state.grant.on_call(call.credits()) {
+            Ok(more) => more,
+            Err(Excess) => return Err(BeginError::Excess),
+        };
+        let free = state.free.pop();
+        drop(state);
+        match Call::begin(free, call, receive, GFP_KERNEL) {
+            Ok(context) => Ok((context, more)),
+            Err(_) => {
+                self.state.lock().grant.on_dropped();
+                Err(BeginError::NoMemory)
+            }
+        }
+    }
+
+    /// Counts `call` and returns its context, if no context has to be allocated and no Receive to
+    /// be posted for it. Does not sleep.
+    pub(crate) fn begin_now(&self, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
+        let mut state = self.state.lock();
+        if state.free.is_empty() || !state.grant.on_call_within() {
+            return None;
+        }
+        let free = state.free.pop();
+        drop(state);
+        let begun = Call::begin(free, call, receive, GFP_NOWAIT);
+        if begun.is_err() {
+            self.state.lock().grant.on_dropped();
+        }
+        begun.ok()
+    }
+
+    /// Counts a call as answered. Returns the credits for the header of the reply.
+    pub(crate) fn answer(&self, call: &mut Call) -> u32 {
+        call.counted = false;
+        self.state.lock().grant.on_reply()
+    }
+
+    /// Frees the context of a call. A call that was not answered gives its credit back.
+    pub(crate) fn put(&self, call: KBox<Call>) {
+        let mut state = self.state.lock();
+        if call.counted {
+            state.grant.on_dropped();
+        }
+        let refused = state.free.push_within_capacity(call);
+        drop(state);
+        drop(refused);
+    }
+
+    /// Limits the grant to fewer credits than `requested`, but at least one.
+    pub(crate) fn grant_below(&self, requested: u32) {
+        self.state.lock().grant.keep_below(requested);
+    }
+
+    /// Counts `more` further Receives that are posted.
+    pub(crate) fn on_posted(&self, more: u32) {
+        self.state.lock().grant.on_posted(more);
+    }
+
+    /// Returns the grant of the latest reply. Messages that answer no call grant the same: a larger
+    /// number would allow calls that count as an excess.
+    pub(crate) fn granted(&self) -> u32 {
+        self.state.lock().grant.granted()
+    }
+
+    /// Returns the grant of the latest reply, and the number of calls that were not answered.
+    pub(crate) fn credits(&self) -> (u32, u32) {
+        let state = self.state.lock();
+        (state.grant.granted(), state.grant.in_progress())
+    }
+
+    /// Sets the number of operations that wait for space on the send queue.
+    pub(crate) fn set_parked(&self, parked: u32) {
+        self.parked.store(parked, Relaxed);
+    }
+
+    /// Returns the number of operations that wait for space on the send queue. Any context.
+    pub(crate) fn parked(&self) -> u32 {
+        self.parked.read_once()
+    }
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Queues: the ring, which allocates only when it is made; and the messages and fetched calls of a
+//! connection that wait for a thread of the service.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
+
+use super::context::Call;
+use crate::rdma::recv::Held;
+use crate::sunrpc::svc::xprt::{Connected, Handle};
+use crate::work::ReadOnce;
+
+/// A first-in, first-out queue.
+///
+/// # Invariants
+///
+/// `first < slots.len()` unless there are no slots, and `len <= slots.len()`. The `len` slots from
+/// `first` on, modulo the number of slots, are full; the others are empty.
+pub(crate) struct Ring<T> {
+    slots: KVVec<Option<T>>,
+    first: usize,
+    len: usize,
+}
+
+impl<T> Ring<T> {
+    /// Makes an empty queue for `room` values. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(room: u32) -> Result<Self> {
+        // CAST: `usize` has at least 32 bits.
+        let mut slots = KVVec::with_capacity(room as usize, GFP_KERNEL)?;
+        for _ in 0..room {
+            slots.push(None, GFP_KERNEL)?;
+        }
+        Ok(Self {
+            slots,
+            first: 0,
+            len: 0,
+        })
+    }
+
+    /// Returns whether the queue is empty.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns whether the queue is full.
+    pub(crate) fn is_full(&self) -> bool {
+        self.len == self.slots.len()
+    }
+
+    /// Returns the number of values.
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the place of the value number `n`.
+    fn place(&self, n: usize) -> usize {
+        let place = self.first + n;
+        if place < self.slots.len() {
+            place
+        } else {
+            place - self.slots.len()
+        }
+    }
+
+    /// Appends a value.
+    ///
+    /// # Errors
+    ///
+    /// Returns the value if the queue is full.
+    pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
+        if self.is_full() {
+            return Err(value);
+        }
+        let place = self.place(self.len);
+        match self.slots.get_mut(place) {
+            Some(slot) => {
+                // By the invariant the slot is empty, so nothing needs to be dropped.
+                core::mem::forget(slot.replace(value));
+                self.len += 1;
+                Ok(())
+            }
+            None => Err(value),
+        }
+    }
+
+    /// Inserts `value` before the oldest value.
+    ///
+    /// # Errors
+    ///
+    /// Returns the value if the queue is full.
+    pub(crate) fn push_front(&mut self, value: T) -> Result<(), T> {
+        if self.is_full() {
+            return Err(value);
+        }
+        let place = self.first.checked_sub(1).unwrap_or(self.slots.len() - 1);
+        match self.slots.get_mut(place) {
+            Some(slot) => {
+                *slot = Some(value);
+                self.first = place;
+                self.len += 1;
+                Ok(())
+            }
+            None => Err(value),
+        }
+    }
+
+    /// Moves all values to the queue that is returned, and leaves a queue for no values.
+    pub(crate) fn take(&mut self) -> Self {
+        let empty = Self {
+            slots: KVVec::new(),
+            first: 0,
+            len: 0,
+        };
+        core::mem::replace(self, empty)
+    }
+
+    /// Removes and returns the oldest value.
+    pub(crate) fn pop(&mut self) -> Option<T> {
+        if self.len == 0 {
+            return None;
+        }
+        let value = self.slots.get_mut(self.first)?.take();
+        self.first = self.place(1);
+        self.len -= 1;
+        value
+    }
+
+    /// Iterates over the values, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        self.slots.iter().flatten()
+    }
+
+    /// Removes and returns the oldest value for which `is_wanted` returns true. The others keep
+    /// their order.
+    pub(crate) fn take_first(&mut self, is_wanted: impl Fn(&T) -> bool) -> Option<T> {
+        let mut taken = None;
+        for _ in 0..self.len {
+            let value = self.pop()?;
+            if taken.is_none() && is_wanted(&value) {
+                taken = Some(value);
+            } else {
+                // `pop` has freed a place for the value.
+                let refused = self.push(value);
+                debug_assert!(refused.is_ok());
+            }
+        }
+        taken
+    }
+
+    /// Returns the oldest value.
+    pub(crate) fn front(&mut self) -> Option<&mut T> {
+        self.slots.get_mut(self.first)?.as_mut()
+    }
+}
+
+/// The queue of one connection, and the transport whose threads empty the queue.
+#[pin_data]
+pub(crate) struct ReadyQueue {
+    #[pin]
+    state: SpinLock<ReadyState>,
+    /// Whether only threads may fetch calls, for readers without the lock: the queue is stalled, or
+    /// the requester bounds the RDMA Reads.
+    threads_fetch: Atomic<bool>,
+    xprt: SetOnce<Handle<Connected>>,
+}
+
+struct ReadyState {
+    messages: Ring<Held>,
+    fetched: Ring<KBox<Call>>,
+    /// The oldest message is a call for which there are no pages, or no memory regions.
+    stalled: bool,
+    /// The requester bounds the RDMA Reads of this side.
+    bounded: bool,
+}
+
+/// The next thing that a thread of the service receives.
+pub(crate) enum Ready {
+    /// A message.
+    Message(Held),
+    /// A call whose RDMA Reads have completed.
+    Fetched(KBox<Call>),
+}
+
+impl ReadyQueue {
+    /// Makes an empty queue for `messages` messages and `calls` fetched calls. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(messages: u32, calls: u32) -> Result<Arc<Self>> {
+        let state = ReadyState {
+            messages: Ring::new(messages)?,
+            fetched: Ring::new(calls)?,
+            stalled: false,
+            bounded: false,
+        };
+        let queue = pin_init!(Self {
+            state <- new_spinlock!(state, "rpcrdma::ReadyQueue::state"),
+            threads_fetch: Atomic::new(false),
+            xprt: SetOnce::new(),
+        });
+        Arc::pin_init(queue, GFP_KERNEL)
+    }
+
+    /// Sets the transport. A second call changes nothing.
+    pub(crate) fn set_xprt(&self, xprt: Handle<Connected>) {
+        let _ = self.xprt.populate(xprt);
+    }
+
+    /// Returns the transport, once a thread of the service has accepted the connection.
+    pub(crate) fn xprt(&self) -> Option<&Handle<Connected>> {
+        self.xprt.as_ref()
+    }
+
+    /// Wakes a thread of the service. Does not sleep.
+    #[inline(always)]
+    fn wake(&self) {
+        if let Some(xprt) = self.xprt() {
+            xprt.data_arrived();
+        }
+    }
+
+    /// Queues a message and wakes a thread. Returns the message if the queue was emptied for good.
+    #[inline(always)]
+    pub(crate) fn push_message(&self, message: Held) -> Result<(), Held> {
+        self.state.lock().messages.push(message)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Queues a fetched call and wakes a thread. Returns the call if the queue was emptied for
+    /// good.
+    #[inline(always)]
+    pub(crate) fn push_fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
+        self.state.lock().fetched.push(call)?;
+        self.wake();
+        Ok(())
+    }
+
+    /// Removes and returns the next fetched call, or the oldest message. Calls `emptied` if nothing
+    /// is left, under the lock that new arrivals take.
+    #[inline(always)]
+    pub(crate) fn pop(&self, emptied: impl FnOnce()) -> Option<Ready> {
+        let mut state = self.state.lock();
+        let next = match state.fetched.pop() {
+            Some(call) => Some(Ready::Fetched(call)),
+            None if state.stalled => None,
+            None => state.messages.pop().map(Ready::Message),
+        };
+        let idle = state.stalled || state.messages.is_empty();
+        if idle && state.fetched.is_empty() {
+            emptied();
+        }
+        next
+    }
+
+    /// Puts back a message for whose call there are no pages or no memory regions. No message is
+    /// received until [`Self::resume`] is called.
+    #[cold]
+    pub(crate) fn stall(&self, message: Held) {
+        let mut state = self.state.lock();
+        self.set_stalled(&mut state, true);
+        let refused = state.messages.push_front(message);
+        drop(state);
+        drop(refused);
+    }
+
+    /// Lets messages be received again, if one waits for pages or memory regions, and wakes a
+    /// thread. The lock orders this with [`Self::stall`]: a caller that comes too early has given
+    /// back what the thread counts after stalling.
+    pub(crate) fn resume(&self) {
+        if self.unstall() {
+            self.wake();
+        }
+    }
+
+    /// Implements [`Self::resume`] for a caller that queues a message afterwards, and so wakes a
+    /// thread. Returns whether messages wait.
+    pub(crate) fn unstall(&self) -> bool {
+        let mut state = self.state.lock();
+        let stalled = state.stalled;
+        if stalled {
+            self.set_stalled(&mut state, false);
+        }
+        stalled && !state.messages.is_empty()
+    }
+
+    fn set_stalled(&self, state: &mut ReadyState, stalled: bool) {
+        state.stalled = stalled;
+        self.threads_fetch.store(stalled || state.bounded, Relaxed);
+    }
+
+    /// Sets whether the requester bounds the RDMA Reads of this side, so that only threads of the
+    /// service fetch calls.
+    pub(crate) fn set_bounded(&self, bounded: bool) {
+        let mut state = self.state.lock();
+        state.bounded = bounded;
+        self.threads_fetch.store(bounded || state.stalled, Relaxed);
+    }
+
+    /// Returns whether only threads may fetch calls. A thread may change that at any time.
+    pub(crate) fn threads_fetch(&self) -> bool {
+        self.threads_fetch.read_once()
+    }
+
+    /// Returns the number of pages of the budget that fetched calls use.
+    #[cold]
+    pub(crate) fn pages(&self) -> usize {
+        let state = self.state.lock();
+        state.fetched.iter().map(|call| call.pages()).sum()
+    }
+
+    /// Drops everything that has not been received, and takes nothing from now on. May sleep.
+    pub(crate) fn clear(&self) {
+        let mut state = self.state.lock();
+        let dropped = (state.messages.take(), state.fetched.take());
+        drop(state);
+        drop(dropped);
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+impl ReadyQueue {
+    /// Makes a queue that takes nothing, and that waits for pages.
+    pub(super) fn stalled() -> Result<Arc<Self>> {
+        let queue = Self::new(0, 0)?;
+        queue.stall_again();
+        Ok(queue)
+    }
+
+    /// Has the queue wait for pages again.
+    pub(super) fn stall_again(&self) {
+        self.set_stalled(&mut self.state.lock(), true);
+    }
+
+    /// Returns whether the queue waits for pages.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
+    }
+}
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_queue)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_in_first_out_across_the_end() -> Result {
+        let mut ring = Ring::new(3)?;
+        for round in 0..10 {
+            assert_eq!(ring.push(round), Ok(()));
+            assert_eq!(ring.push(round + 100), Ok(()));
+            assert_eq!(ring.front(), Some(&mut round.clone()));
+            assert_eq!(
+                (ring.pop(), ring.pop(), ring.pop()),
+                (Some(round), Some(round + 100), None)
+            );
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn full_ring_returns_the_value() -> Result {
+        let mut ring = Ring::new(2)?;
+        assert_eq!(
+            (ring.push(1), ring.push(2), ring.push(3)),
+            (Ok(()), Ok(()), Err(3))
+        );
+        assert!(ring.is_full());
+        assert_eq!((ring.pop(), ring.len()), (Some(1), 1));
+        assert_eq!(ring.push(4), Ok(()));
+        assert_eq!(ring.pop(), Some(2));
+        assert_eq!((ring.push_front(2), ring.push_front(1)), (Ok(()), Err(1)));
+        assert_eq!((ring.pop(), ring.pop()), (Some(2), Some(4)));
+        assert!(ring.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn value_is_taken_out_of_the_middle() -> Result {
+        let mut ring = Ring::new(4)?;
+        for value in 1..=4 {
+            assert_eq!(ring.push(value), Ok(()));
+        }
+        assert_eq!(ring.take_first(|value| value % 2 == 0), Some(2));
+        assert_eq!(ring.take_first(|value| *value > 4), None);
+        assert_eq!(ring.iter().sum::<i32>(), 1 + 3 + 4);
+        assert_eq!(
+            (ring.pop(), ring.pop(), ring.pop()),
+            (Some(1), Some(3), Some(4))
+        );
+        assert!(ring.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn ring_without_room_takes_nothing() -> Result {
+        let mut ring = Ring::new(0)?;
+        assert_eq!((ring.push(1), ring.pop()), (Err(1), None));
+        Ok(())
+    }
+}

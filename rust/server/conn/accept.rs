@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Makes a connection for a connection request, and accepts it.
+//!
+//! A worker makes queue pair and buffers, which takes long. A thread of the service then only
+//! accepts, so that a flood of requests delays no other connection.
+//!
+//! Some devices limit the bytes of a send queue, and not only its work requests (`calc_sq_size()`
+//! of mlx5, `irdma_get_sqdepth()`). No attribute of a device reports that, and the driver refuses
+//! the queue pair. Shorter queues are tried then.
+
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::endpoint::{Accepted, Endpoint};
+use super::endpoint::{Conn, QueuePair, Responder};
+use super::failure::{Failure, Step};
+use super::listener::{ListenerState, Service};
+use super::owner::Owner;
+use super::session;
+use crate::conn::connection::{self, Parts};
+use crate::conn::lifecycle::Lifecycle;
+use crate::conn::role::OwnedQpOf;
+use crate::conn::role::XprtRef as _;
+use crate::conn::{handshake, removal, traced};
+use crate::mem::SockAddr;
+use crate::observe::connections::Role;
+use crate::observe::trace;
+use crate::rdma::cm::CmId;
+use crate::rdma::device::{Device, Name};
+use crate::rdma::listen::Request;
+use crate::rdma::mr::{Kind, MrPool};
+use crate::rdma::pd::Pd;
+use crate::server::call::context::{Calls, EXCESS};
+use crate::server::call::in_flight;
+use crate::server::call::queue::ReadyQueue;
+use crate::server::config::ConnConfig;
+use crate::server::config::Sizes;
+use crate::server::log;
+use crate::sunrpc::svc::xprt::Connected;
+use crate::sunrpc::svc::xprt::SvcXprt;
+use crate::wire::cm_private::Settings;
+
+/// The most pages of a memory region.
+const REGION_PAGES: u32 = 256;
+/// The number of every connection: a responder's transport has only one.
+const EPOCH: u32 = 1;
+
+/// A connection that is ready to be accepted. Dropping it refuses the connection.
+pub(crate) struct Prepared {
+    endpoint: Arc<Endpoint>,
+    owner: Owner,
+    accepted: Arc<Accepted>,
+    /// The RDMA Reads that may be outstanding.
+    reads: u8,
+    /// The requester's RDMA Reads that may be outstanding.
+    served: u8,
+    /// The private data for the requester.
+    settings: Settings,
+}
+
+impl Prepared {
+    /// Makes a connection for `request`, which will wait at `listener`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`]. The request is refused then.
+    pub(crate) fn new(
+        service: &Arc<Service>,
+        listener: Arc<ListenerState>,
+        config: ConnConfig,
+        request: Request,
+    ) -> Result<Self, Failure> {
+        let device = request.device();
+        let device = device.ok_or(Failure::Step(Step::Device, ENODEV))?;
+        let reads = reads(&request, device)?;
+        let sizes = sizes(&config, device)?;
+        let accepted = Accepted::new(service).map_err(Step::State.failed())?;
+        let settings = config.announce(&device.limits());
+        let wanted = request.responder_resources();
+        let owner =
+            owner(&request, &sizes, listener, accepted.clone()).map_err(Step::State.failed())?;
+        let lifecycle = Lifecycle::answering(owner.clone(), &request);
+        let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
+        let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
+        let lease = removal::lease(&service.devices, device, owner.clone(), &lifecycle)
+            .map_err(Step::Device.failed())?;
+        let device = device.name();
+        let cm = request
+            .adopt(lifecycle.clone())
+            .map_err(Step::CmId.failed())?;
+        let pd = Pd::new(lease, None).map_err(Step::Pd.failed())?;
+        let base = Base {
+            service,
+            config: &config,
+            owner: &owner,
+            lifecycle: &lifecycle,
+            cm: &cm,
+            pd: &pd,
+            device,
+            reads,
+        };
+        let (shared, qp, receives) = base.queue_pair(sizes)?;
+        post_receives(&qp, receives)?;
+        let has_private_data = shared.role().lifecycle.peer().is_some();
+        let quirks = &shared.role().quirks;
+        let served = quirks
+            .begin(&pd, has_private_data, config.inline, (reads, wanted))
+            .map_err(Step::Regions.failed())?;
+        session::begin(&shared, &pd, &config, terms).map_err(Step::State.failed())?;
+        let parts = Parts {
+            qp,
+            pd,
+            cm,
+            lifecycle,
+            shared,
+            calls: config.backchannel,
+        };
+        Ok(Self {
+            endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
+            owner,
+            accepted,
+            reads,
+            served,
+            settings,
+        })
+    }
+
+    /// Returns whether the requester or the device has gone.
+    pub(crate) fn has_gone(&self) -> bool {
+        self.endpoint.role().lifecycle.has_ended()
+    }
+
+    /// Returns the address at which the requester has reached this host.
+    pub(crate) fn local(&self) -> SockAddr {
+        self.owner.local()
+    }
+
+    /// Returns the requester's address. The port is 0, because a requester that connects again has
+    /// another port.
+    pub(crate) fn remote(&self) -> SockAddr {
+        self.owner.address().without_port()
+    }
+
+    /// Returns the calls of the connection.
+    pub(crate) fn calls(&self) -> Arc<Calls> {
+        self.endpoint.role().calls.clone()
+    }
+
+    /// Adds the connection to debugfs until it is closed, if there is memory. May sleep.
+    fn register(&self, net: u64) {
+        let peer = self.owner.peer();
+        let connections = &self.accepted.service().connections;
+        if let Ok(registered) = connections.register(Role::Server, net, peer) {
+            registered.up(peer, self.endpoint.clone());
+            self.endpoint.set_enrolled(registered);
+        }
+    }
+
+    /// Accepts the connection for a transport in the namespace `net`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOTCONN` if the requester or the device has gone meanwhile, or another error of the
+    /// connection manager. Nothing of the connection is left then.
+    pub(crate) fn accept(self, xprt: &SvcXprt<Connected>, net: u64) -> Result<Arc<Accepted>> {
+        self.owner.ready().set_xprt(xprt.handle());
+        // A connection that ends from now on finds the transport, which is then closed.
+        if self.has_gone() {
+            trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
+            return Err(ENOTCONN);
+        }
+        let watch = &self.accepted.service().watch;
+        watch.add(self.endpoint.clone())?;
+        let reads = (self.reads, self.served);
+        let accepted = self.endpoint.accept(self.settings, reads);
+        if let Err(error) = accepted {
+            watch.remove(&self.endpoint);
+            trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
+            return Err(error);
+        }
+        self.endpoint.shared().begin_use();
+        self.register(net);
+        self.accepted.set(self.endpoint.clone());
+        // The removal of the device may have found no connection.
+        if self.has_gone() {
+            self.accepted.give_up();
+        }
+        Ok(self.accepted)
+    }
+}
+
+/// Makes the owner of the connection for `request`, and the queue of its calls. May sleep.
+fn owner(
+    request: &Request,
+    sizes: &Sizes,
+    listener: Arc<ListenerState>,
+    accepted: Arc<Accepted>,
+) -> Result<Owner> {
+    let queues = &sizes.queues;
+    // An excess of calls ends the connection, so that no more calls are fetched at a time.
+    let ready = ReadyQueue::new(queues.receives_max, queues.credits + EXCESS)?;
+    let addresses = (request.local_addr(), request.peer_addr());
+    Owner::new(addresses, ready, listener, accepted)
+}
+
+/// The objects that a queue pair is made of.
+struct Base<'b> {
+    service: &'b Service,
+    config: &'b ConnConfig,
+    owner: &'b Owner,
+    lifecycle: &'b Arc<Lifecycle<Owner>>,
+    cm: &'b CmId<Lifecycle<Owner>>,
+    pd: &'b Arc<Pd>,
+    device: Name,
+    /// The RDMA Reads that may be outstanding.
+    reads: u8,
+}
+
+impl Base<'_> {
+    /// Makes a queue pair and the state that its completions reach, and halves the grant while the
+    /// driver refuses the queue pair. Also returns the number of Receives. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// See [`Failure`].
+    fn queue_pair(
+        &self,
+        mut sizes: Sizes,
+    ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>, u32), Failure> {
+        let regions = self.regions().map_err(Step::Regions.failed())?;
+        loop {
+            let failure = match self.make(&sizes, regions.clone()) {
+                Ok((shared, qp)) => {
+                    self.log_grant(&sizes);
+                    return Ok((shared, qp, sizes.queues.receives));
+                }
+                Err(failure) => failure,
+            };
+            let lower = ConnConfig {
+                credits: sizes.queues.credits / 2,
+                ..*self.config
+            };
+            sizes = match (&failure, Sizes::new(&lower, &self.pd.limits())) {
+                (Failure::Step(Step::QueuePair, ENOMEM | EINVAL), Some(sizes)) => sizes,
+                _ => return Err(failure),
+            };
+        }
+    }
+
+    /// Makes memory regions for the RDMA Reads, where the device needs them. May sleep.
+    fn regions(&self) -> Result<Option<Arc<MrPool>>> {
+        let limits = self.pd.limits();
+        let depth = limits.max_frmr_depth.min(REGION_PAGES);
+        let make = || MrPool::new(self.pd.clone(), depth, Kind::Plain, self.reads.into());
+        limits.reads_need_regions.then(make).transpose()
+    }
+
+    fn make(
+        &self,
+        sizes: &Sizes,
+        regions: Option<Arc<MrPool>>,
+    ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>), Failure> {
+        let lifecycle = self.lifecycle.clone();
+        let shared = Responder::new(
+            sizes,
+            self.service,
+            self.owner.ready().clone(),
+            lifecycle,
+            self.device,
+            regions,
+        )
+        .and_then(|role| Conn::new(EPOCH, self.owner.clone(), role))
+        .map_err(Step::State.failed())?;
+        // CAST: `usize` has at least 32 bits.
+        let receive_size = self.config.inline as usize;
+        let tags = (in_flight::tags(sizes.operations), receive_size);
+        let qp = connection::queue_pair(self.cm, self.pd, &sizes.queues, tags, shared.clone())
+            .map_err(Step::QueuePair.failed())?;
+        Ok((shared, qp))
+    }
+
+    /// Logs a grant that is lower than the setting.
+    fn log_grant(&self, sizes: &Sizes) {
+        let (credits, wanted) = (sizes.queues.credits, self.config.credits);
+        if credits < wanted {
+            log::grant_lowered(&self.device, credits, wanted);
+        }
+    }
+}
+
+/// Returns how many RDMA Reads may be outstanding on the connection that `request` asks for.
+fn reads(request: &Request, device: &Device) -> Result<u8, Failure> {
+    handshake::read_depth(request).ok_or_else(|| match request.initiator_depth() {
+        0 => Failure::ReadDepth,
+        _ => Failure::Unfit {
+            device: device.name(),
+            reason: "it does no RDMA Reads",
+            no_reads: true,
+        },
+    })
+}
+
+/// Fits a connection to the device.
+fn sizes(config: &ConnConfig, device: &Device) -> Result<Sizes, Failure> {
+    Sizes::new(config, &device.limits()).ok_or_else(|| Failure::Unfit {
+        device: device.name(),
+        reason: "its queues are too short",
+        no_reads: false,
+    })
+}
+
+/// Posts the Receives of a connection. Each is posted again after its message was handled.
+fn post_receives(qp: &QueuePair, receives: u32) -> Result<(), Failure> {
+    qp.post_receives().map_err(Step::Receives.failed())?;
+    for number in 0..receives {
+        trace::server::post_recv(traced::cid(qp, number));
+    }
+    Ok(())
+}

@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A responder's connection: the state that completions reach, the endpoint that owns the objects,
+//! and the place at which the `svc_xprt` finds the endpoint.
+
+use core::ops::Deref;
+
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Atomic, AtomicFlag};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::workqueue::{Work, WorkItem};
+
+use super::listener::Service;
+use super::owner::Owner;
+use super::silence::Silence;
+use crate::conn::connection::{Connection, Parts};
+use crate::conn::lifecycle::Lifecycle;
+use crate::conn::registry::{DebugInfo, Registered};
+use crate::conn::role::{self, ConnOf, QpOf};
+use crate::conn::traced;
+use crate::mem::PagePool;
+use crate::observe::connections::{self, Counts, Credits, Regions, Up};
+use crate::observe::trace;
+use crate::proto::responder::limits::Limits;
+use crate::rdma::device::Name;
+use crate::rdma::mr::MrPool;
+use crate::rdma::qp::{Remote, Tag};
+use crate::rdma::scatter::Source;
+use crate::rdma::send::SendBuf;
+use crate::server::call::context::{Calls, EXCESS};
+use crate::server::call::in_flight::{Broken, InFlight};
+use crate::server::call::memory::{Budget, Permit, Spare};
+use crate::server::call::outgoing::Outgoing;
+use crate::server::call::queue::ReadyQueue;
+use crate::server::config::Sizes;
+use crate::server::quirks::Quirks;
+use crate::wire::Segment;
+
+/// The state of a connection that the completion worker and the threads of the service share.
+#[pin_data]
+pub(crate) struct Responder {
+    pub(crate) lifecycle: Arc<Lifecycle<Owner>>,
+    /// Messages and calls that wait for a thread of the service.
+    pub(crate) ready: Arc<ReadyQueue>,
+    /// The calls in progress.
+    pub(crate) calls: Arc<Calls>,
+    /// The limits of a call.
+    pub(crate) limits: Limits,
+    /// Pages for calls that are being fetched, of all connections.
+    pub(crate) pages: Arc<PagePool>,
+    /// The number of pages that such calls may use.
+    budget: Arc<Budget>,
+    #[pin]
+    pub(crate) in_flight: InFlight,
+    #[pin]
+    pub(crate) spare: Spare,
+    #[pin]
+    pub(crate) quirks: Quirks,
+    /// The device, for traces.
+    pub(crate) device: Name,
+    /// The most credits that the requester may be granted.
+    pub(crate) credits: u32,
+    /// The connection is being closed because of a breach by the requester.
+    pub(crate) breached: AtomicFlag,
+    /// The credits that the requester asks for, if it may have no other Receives. A requester that
+    /// has Receives for operations counts as one that asks for the most credits.
+    pub(crate) requested: Atomic<u32>,
+    /// The inline threshold that the session knows, in bytes.
+    pub(crate) inline: Atomic<u32>,
+}
+
+/// The state of a responder's connection that completions reach.
+pub(crate) type Conn = ConnOf<Responder>;
+/// The queue pair of a responder's connection.
+pub(crate) type QueuePair = QpOf<Responder>;
+/// A message from the requester.
+pub(crate) type Incoming<'a> = role::Incoming<'a, Responder>;
+
+impl Responder {
+    /// Makes the responder's state of a connection whose calls wait in `ready`. `regions` are for
+    /// RDMA Reads, where the device needs them. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        sizes: &Sizes,
+        service: &Service,
+        ready: Arc<ReadyQueue>,
+        lifecycle: Arc<Lifecycle<Owner>>,
+        device: Name,
+        regions: Option<Arc<MrPool>>,
+    ) -> Result<impl PinInit<Self> + use<>> {
+        let credits = sizes.queues.credits;
+        let most = credits + EXCESS;
+        let calls = Calls::new(credits)?;
+        let spare = Spare::new(regions, sizes.limits.read_wrs)?;
+        let in_flight = InFlight::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
+        let (limits, pages) = (sizes.limits, service.pages.clone());
+        let budget = service.budget.clone();
+        Ok(pin_init!(Self {
+            lifecycle,
+            ready,
+            calls,
+            limits,
+            pages,
+            budget,
+            in_flight <- in_flight,
+            spare <- spare,
+            quirks <- Quirks::new(),
+            device,
+            credits,
+            breached: AtomicFlag::new(false),
+            requested: Atomic::new(u32::MAX),
+            inline: Atomic::new(0),
+        }))
+    }
+
+    /// Takes `pages` pages of the budget for a call; `None` if they are in use.
+    #[inline(always)]
+    pub(crate) fn permit(&self, pages: usize) -> Option<Permit> {
+        Budget::take(&self.budget, pages, || self.pages_used())
+    }
+
+    /// Resumes the queue of the connection when `pages` pages are free.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn wait_for_pages(&self, pages: usize) -> Result {
+        self.budget.wait(pages, || self.pages_used(), &self.ready)
+    }
+
+    /// Returns the number of pages of the whole budget.
+    pub(crate) fn pages_of_all(&self) -> usize {
+        self.budget.total()
+    }
+
+    /// Ends waiting for pages: the connection is being closed.
+    pub(crate) fn forget_waiting(&self) {
+        self.budget.forget(&self.ready);
+    }
+
+    /// Returns whether the connection has pages for which other connections wait.
+    pub(crate) fn hoards(&self) -> bool {
+        self.budget.is_short_beside(&self.ready) && self.pages_used() != 0
+    }
+
+    /// Returns how many pages of the budget the connection uses. Counts each operation.
+    #[cold]
+    fn pages_used(&self) -> usize {
+        self.ready.pages() + self.in_flight.pages() + self.quirks.pages()
+    }
+
+    /// Drops everything that was not received, and all operations: the queue pair is drained. May
+    /// sleep.
+    pub(crate) fn clear(&self) {
+        self.ready.clear();
+        self.in_flight.clear();
+        self.quirks.clear();
+        self.spare.clear();
+    }
+}
+
+/// Traces that the memory for `len` bytes of the requester's memory could not be mapped.
+#[cold]
+pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
+    let segment = Segment {
+        handle: remote.rkey,
+        length: len,
+        offset: remote.addr,
+    };
+    // CAST: a small constant.
+    let pages = len.div_ceil(PAGE_SIZE as u32);
+    trace::server::dma_map_rw_err(qp.cq_id(), &segment, pages, error.to_errno());
+}
+
+/// Frees the pages of all replies that are known to have been sent. Completion worker.
+#[inline(always)]
+pub(crate) fn sent(conn: &Conn, qp: &QueuePair) {
+    while let Some((tag, source)) = conn.role().in_flight.sent() {
+        free(conn, qp, tag, source);
+    }
+}
+
+/// Frees the pages of all replies that are known to have been sent, if no completion will cover
+/// them.
+#[cold]
+pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
+    while let Some((tag, source)) = conn.role().in_flight.sent_quietly() {
+        free(conn, qp, tag, source);
+    }
+}
+
+/// Frees the pages of a reply.
+#[inline(always)]
+fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
+    let cid = traced::cid(qp, tag.get());
+    trace::server::wc_send(cid);
+    trace::server::cc_release(cid, source.work_requests());
+    conn.role().spare.put_source(source);
+}
+
+/// Posts parked operations, if there are any: they may wait for a slot.
+pub(crate) fn resume_parked(conn: &Conn, qp: &QueuePair) {
+    if conn.role().calls.parked() != 0 {
+        resume(conn, qp);
+    }
+}
+
+/// Posts parked operations while there is space.
+#[cold]
+pub(crate) fn resume(conn: &Conn, qp: &QueuePair) {
+    posted(conn, conn.role().in_flight.resume(qp));
+}
+
+/// Announces that the connection takes replies again, if operations were posted that had been
+/// parked; or closes the connection.
+#[inline(always)]
+pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
+    match result {
+        Ok(false) => {}
+        Ok(true) => conn.owner().room_regained(),
+        Err(Broken) => conn.force_close(),
+    }
+}
+
+/// A responder's connection. The endpoint is separate from the `svc_xprt`: when SUNRPC detaches the
+/// transport, a worker closes the connection, so that a device can be removed while the service
+/// still works on calls.
+#[pin_data]
+pub(crate) struct Endpoint {
+    #[pin]
+    conn: Connection<Responder>,
+    /// How long the requester has been silent. Only the watch changes the value.
+    #[pin]
+    pub(crate) silence: SpinLock<Silence>,
+    /// The debugfs entry, from when the connection is accepted until it is closed.
+    #[pin]
+    registered: SpinLock<Option<Registered>>,
+    #[pin]
+    close: Work<Endpoint>,
+}
+
+kernel::impl_has_work! {
+    impl HasWork<Self> for Endpoint { self.close }
+}
+
+impl Deref for Endpoint {
+    type Target = Connection<Responder>;
+
+    fn deref(&self) -> &Connection<Responder> {
+        &self.conn
+    }
+}
+
+impl Endpoint {
+    /// Makes an endpoint of the parts of a connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(parts: Parts<Responder>) -> Result<Arc<Self>> {
+        Arc::try_pin_init(
+            try_pin_init!(Self {
+                conn <- Connection::new(parts),
+                silence <- new_spinlock!(Silence::default(), "rpcrdma::Endpoint::silence"),
+                registered <- new_spinlock!(None, "rpcrdma::Endpoint::registered"),
+                close <- kernel::new_work!("rpcrdma::Endpoint::close"),
+            }? Error),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Sets the debugfs entry.
+    pub(crate) fn set_enrolled(&self, registered: Registered) {
+        *self.registered.lock() = Some(registered);
+    }
+
+    /// Returns the responder's part of the connection.
+    pub(crate) fn role(&self) -> &Responder {
+        self.shared().role()
+    }
+
+    /// Returns the limits of a call.
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.role().limits
+    }
+
+    /// Returns a send buffer of at least `len` bytes that the device does not use. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    #[inline(always)]
+    pub(crate) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
+        self.role().in_flight.send_buffer(self.pd(), len)
+    }
+
+    /// Posts a message, now or when there is space on the send queue, or closes the connection.
+    /// Does not sleep.
+    #[inline(always)]
+    pub(crate) fn send(&self, out: Outgoing) {
+        posted(self.shared(), self.role().in_flight.send(self.qp(), out));
+    }
+
+    /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
+    #[inline(always)]
+    pub(crate) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
+        let in_flight = &self.role().in_flight;
+        let posted_or_parked = in_flight.send_inline(self.qp(), buf, len, rkey);
+        posted(self.shared(), posted_or_parked);
+    }
+
+    /// Has a worker close the connection and drop `this`.
+    pub(crate) fn close_later(this: Arc<Self>, service: &Service) {
+        // The queue refuses an item that is already queued, which suffices.
+        let _ = service.workers.kernel().enqueue(this);
+    }
+}
+
+impl DebugInfo for Endpoint {
+    fn show(&self) -> Up {
+        let role = self.role();
+        let (granted, used) = role.calls.credits();
+        let (read, write) = role.in_flight.under_way();
+        let regions = role.spare.regions();
+        Up {
+            credits: Credits {
+                limit: role.credits,
+                granted,
+                used,
+            },
+            calls: connections::Calls {
+                inline: used.saturating_sub(read),
+                read,
+                write,
+                ..connections::Calls::default()
+            },
+            regions: regions.map_or_else(Regions::default, |pool| pool.counts().into()),
+            silent: self.silence.lock().silent(),
+            ..self.describe()
+        }
+    }
+
+    fn counts(&self) -> Counts {
+        self.shared().tally().counts()
+    }
+}
+
+impl WorkItem for Endpoint {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        // No reader uses the connection any more when it is closed.
+        let registered = this.registered.lock().take();
+        drop(registered);
+        this.close();
+        // A thread of the service may close the client transport as well.
+        this.shared().owner().end_backchannel();
+        // A thread of the service may have waited for pages since the transport was detached.
+        this.role().forget_waiting();
+        this.role().clear();
+    }
+}
+
+/// The connection of a transport, from when it is accepted until it is closed.
+///
+/// A thread of the service detaches a transport, and every thread may be busy. The removal of a
+/// device does not wait for that: it has the connection closed itself.
+#[pin_data]
+pub(crate) struct Accepted {
+    #[pin]
+    endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    service: Arc<Service>,
+}
+
+impl Accepted {
+    /// Makes the value without a connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(service: &Arc<Service>) -> Result<Arc<Self>> {
+        let service = service.clone();
+        let this = pin_init!(Self {
+            endpoint <- new_spinlock!(None, "rpcrdma::Accepted::endpoint"),
+            service,
+        });
+        Arc::pin_init(this, GFP_KERNEL)
+    }
+
+    /// Returns the state that all connections share.
+    pub(crate) fn service(&self) -> &Service {
+        &self.service
+    }
+
+    /// Returns the connection, unless it is being closed.
+    pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.endpoint.lock().clone()
+    }
+
+    /// Sets the connection.
+    pub(crate) fn set(&self, ep: Arc<Endpoint>) {
+        *self.endpoint.lock() = Some(ep);
+    }
+
+    /// Has a worker close the connection, unless that was done. Process context; does not sleep.
+    pub(crate) fn give_up(&self) {
+        let taken = self.endpoint.lock().take();
+        if let Some(ep) = taken {
+            self.service.watch.remove(&ep);
+            ep.role().forget_waiting();
+            Endpoint::close_later(ep, &self.service);
+        }
+    }
+}

@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Listeners: from a request for a connection to a connection that is ready to be accepted; and
+//! what all listeners and connections share.
+
+use kernel::prelude::*;
+use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
+use kernel::time::msecs_to_jiffies;
+use kernel::workqueue::{Work, WorkItem};
+
+use super::accept::Prepared;
+use super::failure::name;
+use super::silence::{Watch, INTERVAL_MS};
+use crate::conn::registry::Registry;
+use crate::mem::{self, PagePool, SockAddr};
+use crate::observe::stats::{requester_breach, RequesterBreach};
+use crate::rdma::device::Registration;
+use crate::rdma::listen::{self, ListenHandler, Lost};
+use crate::server::call::memory::Budget;
+use crate::server::call::queue::Ring;
+use crate::server::config::ConnConfig;
+use crate::server::log;
+use crate::sunrpc::svc::transport::ListenArgs;
+use crate::sunrpc::svc::xprt::{Handle, Listening};
+use crate::work::{Queue, Ticker};
+
+/// The most requests that wait to be prepared, and the most connections that wait to be accepted.
+const BACKLOG: u32 = 64;
+
+/// The most free pages that the pool keeps: as many as four calls of the largest payload need.
+const FREE_PAGES: usize = 4096;
+
+/// The divisor of the memory that yields the part for calls that are being fetched.
+const BUDGET_SHARE: usize = 16;
+
+/// The state that all listeners and connections of the module share.
+pub(crate) struct Service {
+    pub(crate) devices: Arc<Registration>,
+    /// Pages for calls that are being fetched.
+    pub(crate) pages: Arc<PagePool>,
+    /// The number of pages that such calls may use.
+    pub(crate) budget: Arc<Budget>,
+    /// Makes and closes connections. The queue is emptied before the module is unloaded.
+    pub(crate) workers: Queue,
+    pub(crate) watch: Arc<Watch>,
+    pub(crate) connections: Arc<Registry>,
+    _ticker: Ticker,
+}
+
+/// The owner of the [`Service`]. Dropping the owner waits for the workers. Otherwise a worker could
+/// be the last to use the service, and no worker can end its own workqueue.
+pub(crate) struct ServiceOwner(Arc<Service>);
+
+impl ServiceOwner {
+    /// Makes the service. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(devices: Arc<Registration>, connections: Arc<Registry>) -> Result<Self> {
+        let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
+        let watched = watch.clone();
+        let interval = msecs_to_jiffies(INTERVAL_MS);
+        let service = Service {
+            devices,
+            pages: PagePool::new(FREE_PAGES)?,
+            budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
+            workers: Queue::reliable(c"rpcrdma", c"server")?,
+            watch,
+            connections,
+            _ticker: Ticker::new(interval, move || watched.check_all())?,
+        };
+        Ok(Self(Arc::new(service, GFP_KERNEL)?))
+    }
+
+    /// Returns the service, for the registration of the class.
+    pub(crate) fn service(&self) -> Arc<Service> {
+        self.0.clone()
+    }
+}
+
+impl Drop for ServiceOwner {
+    fn drop(&mut self) {
+        self.0.workers.flush();
+    }
+}
+
+/// A listening transport of the service.
+pub(crate) struct Listener {
+    addr: SockAddr,
+    state: Arc<ListenerState>,
+}
+
+/// The state that the connection manager, the worker and the transport share.
+#[pin_data]
+pub(crate) struct ListenerState {
+    service: Arc<Service>,
+    /// The largest payload of the service in bytes.
+    max_payload: u32,
+    /// Present while the service listens.
+    #[pin]
+    listener: Mutex<Option<listen::Listener>>,
+    #[pin]
+    backlog: SpinLock<Backlog>,
+    #[pin]
+    work: Work<ListenerState>,
+}
+
+/// Connections that are ready to be accepted.
+struct Backlog {
+    queue: Ring<Prepared>,
+    /// The transport, until it is detached.
+    xprt: Option<Handle<Listening>>,
+}
+
+/// The handler of the connection manager's events.
+struct OnRequest {
+    state: Arc<ListenerState>,
+    /// The address of the listener.
+    addr: SockAddr,
+}
+
+kernel::impl_has_work! {
+    impl HasWork<Self> for ListenerState { self.work }
+}
+
+impl Listener {
+    /// Begins to listen. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`listen::Listener::new`]; `ENOMEM`.
+    pub(crate) fn new(args: &ListenArgs<'_, Arc<Service>>) -> Result<Self> {
+        let state = ListenerState::new(args)?;
+        let handler = OnRequest {
+            state: state.clone(),
+            addr: args.addr,
+        };
+        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let listener = listen::Listener::new(args.net, &args.addr, BACKLOG, handler)
+            .inspect_err(|_| state.close())?;
+        let addr = listener.local_addr();
+        log::listening(&name(&addr), false);
+        *state.listener.lock() = Some(listener);
+        // A request may have arrived before the listener was in its place.
+        state.request_work();
+        Ok(Self { addr, state })
+    }
+
+    /// Returns the address, with the port.
+    pub(crate) fn addr(&self) -> SockAddr {
+        self.addr
+    }
+
+    /// Removes and returns the oldest connection that is ready to be accepted.
+    pub(crate) fn next(&self) -> Option<Prepared> {
+        let mut backlog = self.state.backlog.lock();
+        let was_full = backlog.queue.is_full();
+        let next = backlog.queue.pop();
+        drop(backlog);
+        if was_full && next.is_some() {
+            // The worker has left requests in the queue of the connection manager's listener.
+            self.state.request_work();
+        }
+        next
+    }
+
+    /// Ends listening. May sleep.
+    pub(crate) fn close(&self) {
+        self.state.close();
+    }
+}
+
+impl ListenerState {
+    /// Makes the state of a listener that does not listen. May sleep.
+    fn new(args: &ListenArgs<'_, Arc<Service>>) -> Result<Arc<Self>> {
+        let backlog = Backlog {
+            queue: Ring::new(BACKLOG)?,
+            xprt: Some(args.xprt.handle()),
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                service: args.context.clone(),
+                max_payload: args.max_payload,
+                listener <- new_mutex!(None, "rpcrdma::ListenerState::listener"),
+                backlog <- new_spinlock!(backlog, "rpcrdma::ListenerState::backlog"),
+                work <- kernel::new_work!("rpcrdma::ListenerState::work"),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Has a worker drop the connections that have gone, and prepare the queued requests. Does not
+    /// sleep.
+    pub(super) fn request_work(self: &Arc<Self>) {
+        // The queue refuses an item that is queued already, and that one suffices.
+        let _ = self.service.workers.kernel().enqueue(self.clone());
+    }
+
+    /// Ends listening, and refuses the connections that were not accepted. May sleep.
+    fn close(&self) {
+        let listener = self.listener.lock().take();
+        drop(listener);
+        let mut backlog = self.backlog.lock();
+        let dropped = (backlog.xprt.take(), backlog.queue.take());
+        drop(backlog);
+        drop(dropped);
+    }
+
+    /// Queues a connection for a thread of the service. Returns the connection if the listener is
+    /// closed. The caller has found space, and nobody else queues connections.
+    fn push(&self, prepared: Prepared) -> Result<(), Prepared> {
+        let mut backlog = self.backlog.lock();
+        backlog.queue.push(prepared)?;
+        if let Some(xprt) = &backlog.xprt {
+            xprt.connection_arrived();
+        }
+        Ok(())
+    }
+
+    /// Removes and returns a connection that has gone before it was accepted.
+    fn next_gone(&self) -> Option<Prepared> {
+        self.backlog.lock().queue.take_first(Prepared::has_gone)
+    }
+
+    /// Returns the oldest request that is worth preparing; `None` if there is none, or no space
+    /// for its connection.
+    fn next_request(&self) -> Option<listen::Request> {
+        if self.backlog.lock().queue.is_full() {
+            return None;
+        }
+        let listener = self.listener.lock();
+        let listener = listener.as_ref()?;
+        loop {
+            let request = listener.next()?;
+            if !request.has_gone() {
+                return Some(request);
+            }
+        }
+    }
+}
+
+impl ListenHandler for OnRequest {
+    fn request_queued(&self) {
+        self.state.request_work();
+    }
+
+    fn refused(&self) {
+        requester_breach(RequesterBreach::Backlog);
+        log::backlog_full(&name(&self.addr), BACKLOG);
+    }
+
+    fn lost(&self, why: Lost) {
+        log::listener_lost(&name(&self.addr), why);
+    }
+
+    fn restored(&self) {
+        log::listening(&name(&self.addr), true);
+    }
+}
+
+impl WorkItem for ListenerState {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        loop {
+            // Requests may come without end, and the removal of a device does not wait for them.
+            while let Some(gone) = this.next_gone() {
+                drop(gone);
+            }
+            let Some(request) = this.next_request() else {
+                break;
+            };
+            let config = ConnConfig::sample(this.max_payload);
+            let peer = request.peer_addr();
+            match Prepared::new(&this.service, this.clone(), config, request) {
+                Ok(prepared) => drop(this.push(prepared)),
+                Err(failure) => failure.report(&peer),
+            }
+        }
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The `svc_xprt` of a connection, as the connection and its completions refer to it; and the
+//! client transport of SUNRPC that calls over the connection.
+//!
+//! The objects of the backchannel refer to each other in a circle, from when the client transport
+//! is attached until it is closed:
+//!
+//! ```text
+//! rpc_xprt ── BcXprt ──► Endpoint ──► Owner ──► Backchannel ──► XprtHandle (rpc_xprt)
+//! ```
+
+use kernel::fmt;
+use kernel::prelude::*;
+use kernel::sync::atomic::{Acquire, Atomic, Release};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::endpoint::{Accepted, Endpoint};
+use super::failure;
+use super::listener::ListenerState;
+use crate::conn;
+use crate::conn::credits::CallCredits;
+use crate::mem::SockAddr;
+use crate::observe::trace::{self, Peer};
+use crate::proto::backward;
+use crate::server::call::queue::ReadyQueue;
+use crate::sunrpc::xprt::XprtHandle;
+use crate::wire::Version;
+
+/// The transport of a connection, shared by all who may close it.
+#[derive(Clone)]
+pub(crate) struct Owner(Arc<Parties>);
+
+/// The addresses of a connection, and everything that has to know of its end.
+#[pin_data]
+struct Parties {
+    local: SockAddr,
+    peer: SockAddr,
+    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
+    /// connection.
+    ready: Arc<ReadyQueue>,
+    accepted: Arc<Accepted>,
+    /// The listener at which the connection waits to be accepted.
+    listener: Arc<ListenerState>,
+    #[pin]
+    backchannel: Backchannel<XprtHandle<BcXprt>>,
+}
+
+impl Owner {
+    /// Makes the owner of a connection between two addresses, ours first. The connection waits at
+    /// `listener` to be accepted, and its transport finds it in `accepted`. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(
+        (local, peer): (SockAddr, SockAddr),
+        ready: Arc<ReadyQueue>,
+        listener: Arc<ListenerState>,
+        accepted: Arc<Accepted>,
+    ) -> Result<Self> {
+        let parties = pin_init!(Parties {
+            local,
+            peer,
+            ready,
+            accepted,
+            listener,
+            backchannel <- Backchannel::new(),
+        });
+        Ok(Self(Arc::pin_init(parties, GFP_KERNEL)?))
+    }
+
+    /// Returns the queue of what waits for a thread of the service.
+    pub(crate) fn ready(&self) -> &Arc<ReadyQueue> {
+        &self.0.ready
+    }
+
+    /// Returns the address at which the peer has reached this host.
+    pub(crate) fn local(&self) -> SockAddr {
+        self.0.local
+    }
+
+    /// Returns the backchannel.
+    pub(crate) fn backchannel(&self) -> &Backchannel<XprtHandle<BcXprt>> {
+        &self.0.backchannel
+    }
+
+    /// Removes the client transport of the backchannel, which drops its reference to the
+    /// connection: the connection is closed. Not for the completion worker.
+    pub(crate) fn end_backchannel(&self) {
+        if let Some(xprt) = self.0.backchannel.take() {
+            drop(xprt.data().take_endpoint());
+        }
+    }
+
+    /// Wakes the senders of backchannel calls: the send queue has space, or a buffer is free.
+    /// Process context; does not sleep.
+    pub(crate) fn wake_senders(&self) {
+        if let Some(xprt) = self.0.backchannel.get() {
+            xprt.wake_write_space();
+        }
+    }
+
+    /// Announces that the connection takes replies again. Does not sleep.
+    pub(crate) fn room_regained(&self) {
+        if let Some(xprt) = self.0.ready.xprt() {
+            xprt.room_regained();
+        }
+    }
+}
+
+impl conn::role::XprtRef for Owner {
+    fn peer(&self) -> Peer {
+        failure::name(&self.0.peer)
+    }
+
+    fn address(&self) -> SockAddr {
+        self.0.peer
+    }
+
+    /// A thread of the service accepts a connection, and does not wait for its establishment.
+    fn is_abandoned(&self) -> bool {
+        false
+    }
+
+    /// Closes the transport. A connection without a transport is dropped by the worker of its
+    /// listener, or is not accepted: the state that says so is set before this is called.
+    fn force_close(&self) {
+        match self.0.ready.xprt() {
+            Some(xprt) => xprt.close(),
+            None => self.0.listener.request_work(),
+        }
+    }
+
+    /// A thread of the service has to detach the transport, and all threads may be busy, so the
+    /// connection is closed at once.
+    fn device_removed(&self) {
+        self.0.accepted.give_up();
+    }
+
+    fn trace_removal(&self, device: &dyn fmt::Display) {
+        trace::server::device_removal(device, self.0.peer.bytes());
+    }
+
+    fn set_credits(&self, credits: u32) {
+        if let Some(xprt) = self.0.backchannel.get() {
+            xprt.set_credits(credits);
+        }
+    }
+}
+
+/// A client transport of SUNRPC over a connection that a requester has made: the data of an
+/// `rpc_xprt`.
+#[pin_data]
+pub(crate) struct BcXprt {
+    /// The connection, from when the transport is attached until it is closed.
+    #[pin]
+    endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    /// The requester's credits for backchannel calls.
+    #[pin]
+    credits: CallCredits,
+}
+
+impl BcXprt {
+    /// Makes a transport without a connection, whose calls ask for `credits` credits.
+    pub(crate) fn init(credits: u32) -> impl PinInit<Self, Error> {
+        try_pin_init!(Self {
+            endpoint <- new_spinlock!(None, "rpcrdma::BcXprt::endpoint"),
+            credits <- CallCredits::new(credits),
+        })
+    }
+
+    /// Returns the connection, unless the transport was closed. Not for the completion worker,
+    /// which must not drop the last reference.
+    pub(crate) fn endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.endpoint.lock().clone()
+    }
+
+    /// Sets the connection.
+    pub(crate) fn set_endpoint(&self, ep: Arc<Endpoint>) {
+        *self.endpoint.lock() = Some(ep);
+    }
+
+    /// Takes the connection out, unless the transport was closed.
+    pub(crate) fn take_endpoint(&self) -> Option<Arc<Endpoint>> {
+        self.endpoint.lock().take()
+    }
+
+    /// Returns the requester's credits for backchannel calls.
+    pub(crate) fn credits(&self) -> &CallCredits {
+        &self.credits
+    }
+}
+
+/// The place at which a connection finds the client transport that calls over it, if there is one.
+#[pin_data]
+pub(crate) struct Backchannel<X> {
+    /// Whether there is a transport, for readers without the lock. It changes under the lock.
+    exists: Atomic<bool>,
+    #[pin]
+    xprt: SpinLock<Option<X>>,
+}
+
+impl<X: Clone + Unpin> Backchannel<X> {
+    /// Makes the place of a connection without a client transport.
+    fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            exists: Atomic::new(false),
+            xprt <- new_spinlock!(None, "rpcrdma::Backchannel::xprt"),
+        })
+    }
+
+    /// Sets the client transport.
+    ///
+    /// # Errors
+    ///
+    /// `EBUSY` if there is one already.
+    pub(crate) fn attach(&self, xprt: X) -> Result {
+        let mut place = self.xprt.lock();
+        if place.is_some() {
+            return Err(EBUSY);
+        }
+        *place = Some(xprt);
+        self.exists.store(true, Release);
+        Ok(())
+    }
+
+    /// Removes and returns the client transport.
+    pub(crate) fn take(&self) -> Option<X> {
+        let mut place = self.xprt.lock();
+        self.exists.store(false, Release);
+        place.take()
+    }
+
+    /// Returns the client transport.
+    fn get(&self) -> Option<X> {
+        self.xprt.lock().clone()
+    }
+
+    /// Returns the client transport if a message answers a backchannel call. Completion worker.
+    pub(crate) fn of_answer(&self, version: impl FnOnce() -> Version, bytes: &[u8]) -> Option<X> {
+        if self.exists.load(Acquire) && backward::is_answer(version(), bytes) {
+            self.get()
+        } else {
+            None
+        }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_backchannel)]
+mod tests {
+    use super::*;
+
+    /// An answer: RDMA_ERROR.
+    const ANSWER: [u8; 20] = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2];
+    /// No answer: RDMA_DONE.
+    const OTHER: [u8; 16] = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 3];
+
+    #[test]
+    fn only_answers_reach_the_transport_and_only_while_there_is_one() -> Result {
+        let backchannel = KBox::pin_init(Backchannel::new(), GFP_KERNEL)?;
+        let found = |bytes: &[u8]| backchannel.of_answer(|| Version::One, bytes);
+        assert!(found(&ANSWER).is_none() && backchannel.get().is_none());
+
+        backchannel.attach(7)?;
+        assert!(backchannel.attach(8).is_err_and(|error| error == EBUSY));
+        assert_eq!((found(&ANSWER), backchannel.get()), (Some(7), Some(7)));
+        assert!(found(&OTHER).is_none() && found(&[]).is_none());
+
+        assert_eq!((backchannel.take(), backchannel.take()), (Some(7), None));
+        assert!(found(&ANSWER).is_none() && backchannel.get().is_none());
+        backchannel.attach(9)?;
+        assert_eq!(found(&ANSWER), Some(9));
+        Ok(())
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The session of a responder's connection: its messages and its decisions.
+//!
+//! The first valid message settles the version of the connection. In version two, operations
+//! without an RPC concern the session as well. All other messages are received by a thread of the
+//! service.
+
+use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
+use kernel::sync::Arc;
+
+use super::endpoint::{Conn, QueuePair, Responder};
+use super::failure;
+use crate::conn::connection::Connection;
+use crate::conn::handshake;
+use crate::conn::session::BUFFER;
+use crate::observe::stats::RequesterBreach;
+use crate::proto::inline::Thresholds;
+use crate::proto::session::{Config, Output, Side, Take, Verdict};
+use crate::rdma::pd::Pd;
+use crate::rdma::send::SendBuf;
+use crate::server::config::ConnConfig;
+use crate::sunrpc::random;
+use crate::wire::xchar::BackwardSupport;
+use crate::wire::{peek, Direction, Message, Proc, Version};
+
+/// Begins the session of a connection. `one` are the terms of version one that follow from the
+/// handshake. May sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`, `EIO`.
+pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thresholds) -> Result {
+    let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
+    let announced = handshake::announced(&conn.role().lifecycle);
+    let config = Config {
+        side: Side::Server,
+        versions: settings.versions,
+        one,
+        announced,
+        receive: settings.inline,
+        send: settings.inline,
+        invalidation: false,
+        backward: BackwardSupport::SizeLimited,
+        xid: random(),
+    };
+    conn.role().inline.store(settings.inline, Relaxed);
+    if !announced.spares {
+        conn.role().requested.store(0, Relaxed);
+    }
+    conn.begin_session(config, buffer)
+}
+
+/// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
+/// of the service has to receive. Completion worker; does not sleep.
+pub(crate) fn received(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
+    let now = conn.terms();
+    (now.is_watched() || !is_ordinary(bytes, now.version())) && take(conn, qp, bytes)
+}
+
+/// Returns whether a message is of the connection's version, and of a type with chunk lists.
+fn is_ordinary(bytes: &[u8], version: Version) -> bool {
+    // CAST: the discriminants of a `repr(u32)` enum.
+    const LISTS: [u32; 2] = [Proc::Msg as u32, Proc::Nomsg as u32];
+    // A message that is too short is refused by the thread that receives it.
+    peek(bytes).map_or(true, |prefix| {
+        prefix.version == version.number() && LISTS.contains(&prefix.proc)
+    })
+}
+
+/// Passes a message to the session. Returns whether the message is handled.
+#[cold]
+fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
+    // The thread that receives the message refuses it if it cannot be decoded.
+    let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
+        return false;
+    };
+    note_requested(conn, &message);
+    let verdict = conn.with_session(|session, now| session.on_message(&message, now));
+    if let Some(verdict) = &verdict {
+        report(conn, bytes, &message, verdict);
+    }
+    conn.pump(qp);
+    let Some(verdict) = verdict else {
+        return false;
+    };
+    match verdict.take {
+        Take::Done | Take::Drop => true,
+        _ => conn.role().quirks.received(conn, qp, &message),
+    }
+}
+
+/// Notes the credits that a requester of version two asks for. A requester that may have no other
+/// Receives is granted one credit less, so that one Receive is left for an operation.
+fn note_requested(conn: &Conn, message: &Message<'_>) {
+    let role = conn.role();
+    let asks = message.version() == Version::Two && message.direction() == Some(Direction::Call);
+    if asks && role.requested.load(Relaxed) != u32::MAX {
+        let requested = message.credits().min(u32::MAX - 1);
+        role.requested.store(requested, Relaxed);
+        role.calls.grant_below(requested);
+    }
+}
+
+/// Traces the verdict of the session on a message, and counts a breach.
+fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
+    conn.trace_arrival(bytes, Some(message), verdict);
+    if verdict.breach.is_some() {
+        failure::report(conn, message.xid(), RequesterBreach::Session);
+    }
+}
+
+/// Tells the session that a reply was sent, which may be the first reply.
+pub(crate) fn replied(conn: &Connection<Responder>) {
+    let shared = conn.shared();
+    if shared.terms().is_watched() {
+        shared.with_session(|session, _| session.on_replied());
+        shared.pump(conn.qp());
+    }
+}
+
+/// Carries out a decision of the session.
+pub(crate) fn decided(conn: &Conn, output: &Output) {
+    match output {
+        Output::Close(_) => conn.force_close(),
+        // The server never asks a requester for a size of Receives, so nothing waits for replies
+        // that were prepared before.
+        Output::Void { .. } => {
+            conn.with_session(|session, _| session.on_voided(session.terms().generation));
+        }
+        // The watch posts larger Receives.
+        Output::Post { .. } | Output::Settled(_) => {}
+        Output::Room => {
+            if conn.role().requested.load(Relaxed) > 1 {
+                conn.with_session(|session, _| session.on_room());
+            }
+        }
+        // Only a client remembers its peers and sends calls. Messages are sent by the connection.
+        Output::Remember(_) | Output::Resend { .. } | Output::Send(_) | Output::Operated => {}
+    }
+}
+
+/// Runs the timer of the session, and passes on the inline threshold of the sysctl if that has
+/// changed. May sleep.
+pub(crate) fn check(conn: &Connection<Responder>, inline: u32) {
+    // Only the watch calls this, and so changes the value.
+    let known = &conn.shared().role().inline;
+    let changed = known.load(Relaxed) != inline;
+    known.store(inline, Relaxed);
+    conn.shared().with_session(|session, now| {
+        session.on_timer(now);
+        if changed {
+            session.want_receive(inline);
+            session.want_send(inline);
+        }
+    });
+    conn.shared().pump(conn.qp());
+    conn.follow_session();
+}

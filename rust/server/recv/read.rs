@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Calls that are not all inline: RDMA Reads fetch the rest.
+//!
+//! The completion worker posts the RDMA Reads of a call when its message arrives. The service is
+//! woken once, when they have completed. The worker neither sleeps nor waits: if it lacks anything,
+//! or if the message is to be refused, a thread of the service receives the message, and posts the
+//! Reads.
+//!
+//! The pages come from a pool. A thread that receives a fetched call exchanges them for its own,
+//! which go to the pool.
+
+use kernel::alloc::Flags;
+use kernel::error::code::ENOBUFS;
+use kernel::page::PAGE_SIZE;
+use kernel::prelude::*;
+
+use super::recvfrom::Receiver;
+use crate::conn::traced;
+use crate::mem::Page;
+use crate::observe::trace;
+use crate::observe::trace::server::Posted;
+use crate::proto::responder::call;
+use crate::proto::responder::intake::{self, Arrival};
+use crate::proto::responder::placement::{Part, Source};
+use crate::rdma::qp::Remote;
+use crate::rdma::scatter::Sink;
+use crate::server::call::context::{Call, ReadCtxt, Shape};
+use crate::server::call::in_flight::{lane, Broken};
+use crate::server::call::memory::Permit;
+use crate::server::call::memory::KEPT_PAGES;
+use crate::server::config::READS;
+use crate::server::conn::endpoint::{self, unmapped, Conn, Incoming, QueuePair, Responder};
+use crate::sunrpc::svc::receive::{Arriving, Receipt};
+use crate::wire::{self, Segment};
+
+/// The connection whose calls are fetched.
+#[derive(Clone, Copy)]
+pub(crate) struct Fetcher<'f> {
+    pub(crate) role: &'f Responder,
+    pub(crate) qp: &'f QueuePair,
+    pub(crate) may_sleep: bool,
+}
+
+/// The shape of a call that is not inline, and its pages in the budget.
+pub(crate) type Needs = (Shape, Permit);
+
+/// Takes the pages that a call needs that is not inline.
+///
+/// # Errors
+///
+/// Returns the number of pages if they are in use.
+#[inline(always)]
+pub(crate) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Needs, usize> {
+    let shape = Shape::of(call);
+    let pages = shape.pages();
+    let permit = role.permit(pages).ok_or(pages)?;
+    Ok((shape, permit))
+}
+
+/// Begins to fetch the call in a message, if there is one and nothing is lacking. Otherwise a
+/// thread of the service has to receive the message. Returns whether the call is fetched.
+/// Completion worker.
+pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool {
+    let role = conn.role();
+    if !wire::has_read_list(message.bytes()) {
+        return false;
+    }
+    let fetcher = Fetcher {
+        role,
+        qp,
+        may_sleep: false,
+    };
+    let Some(call) = prepare_early(&fetcher, message) else {
+        return false;
+    };
+    endpoint::posted(conn, fetcher.start(call));
+    true
+}
+
+/// Prepares to fetch the call in a message.
+#[inline(always)]
+fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
+    let role = fetcher.role;
+    // The calls that wait for pages come first, and a thread follows the limits of the client.
+    if role.ready.threads_fetch() {
+        return None;
+    }
+    let bytes = message.bytes();
+    let Ok(Arrival::Call(call)) = &intake::take_read(bytes, &role.limits) else {
+        return None;
+    };
+    if call.pulled() == 0 {
+        return None;
+    }
+    let needs = permit(role, call).ok()?;
+    let mut context = role.calls.begin_now(call, message.index())?;
+    if fetcher.prepare(call, &mut context, needs).is_err() {
+        role.calls.put(context);
+        // A thread may have found no regions because this call had some. The message, which is
+        // queued now, wakes a thread.
+        role.ready.unstall();
+        return None;
+    }
+    trace::server::decode_call(traced::cid(fetcher.qp, message.index()), bytes, call);
+    Some(context)
+}
+
+impl Fetcher<'_> {
+    /// Returns how memory may be allocated.
+    fn gfp(&self) -> Flags {
+        if self.may_sleep {
+            GFP_KERNEL
+        } else {
+            GFP_NOWAIT
+        }
+    }
+
+    /// Prepares to fetch a call.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `ENOBUFS` if other calls use the memory regions; `EIO` if the device cannot map
+    /// the memory.
+    #[inline(always)]
+    pub(crate) fn prepare(
+        &self,
+        call: &call::Call<'_>,
+        context: &mut Call,
+        (shape, permit): Needs,
+    ) -> Result {
+        context.inline.clear();
+        if matches!(shape, Shape::Payload(_)) {
+            context
+                .inline
+                .extend_from_slice(call.inline(), self.gfp())?;
+        }
+        let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
+        let mut filled = self.fill(call, shape, &mut sink);
+        while filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
+            filled = self.fill(call, shape, &mut sink);
+        }
+        if let Err(error) = filled {
+            put_back(self.role, sink);
+            return Err(error);
+        }
+        context.read = Some(ReadCtxt {
+            sink,
+            shape,
+            permit,
+            bytes: call.pulled(),
+            segments: call.reads(),
+            tag: u32::MAX,
+            posted: Posted::NEVER,
+        });
+        Ok(())
+    }
+
+    /// Posts the RDMA Reads of a call that was prepared, or parks them. Returns whether operations
+    /// were posted that had been parked. Does not sleep.
+    ///
+    /// # Errors
+    ///
+    /// [`Broken`]: the call was dropped, and the connection is to be closed.
+    #[inline(always)]
+    pub(crate) fn start(&self, call: KBox<Call>) -> Result<bool, Broken> {
+        let segments = call.read.as_ref().map_or(0, |read| read.segments);
+        READS.add(lane(self.qp), segments.into());
+        self.role.in_flight.read(self.qp, call)
+    }
+
+    /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
+    /// called again after an error.
+    ///
+    /// The pages were those of other calls, of any connection. The bytes that this call does not
+    /// fill are cleared. The pages belong to the device once the first RDMA Read is added, so they
+    /// are written before.
+    fn fill(&self, call: &call::Call<'_>, shape: Shape, sink: &mut Sink) -> Result {
+        let (first, len) = shape.range();
+        let pages = sink.pages().ok_or(EBUSY)?;
+        let more = shape.pages().saturating_sub(pages.len());
+        self.role.pages.get_many(more, pages, self.gfp())?;
+        clear_rest(pages, len);
+        // CAST: `usize` has at least 32 bits.
+        if len != call.pulled() as usize {
+            write_others(pages, call, first, len)?;
+        }
+        match (call.only_read(), shape) {
+            (Some(segment), Shape::Payload(_)) => self.read(sink, 0, segment),
+            _ => self.read_parts(call, first, sink),
+        }
+    }
+
+    /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
+    #[inline(never)]
+    fn read_parts(&self, call: &call::Call<'_>, first: usize, sink: &mut Sink) -> Result {
+        for part in call.parts() {
+            let Source::Read { handle, offset } = part.source else {
+                continue;
+            };
+            let at = place(&part, first).ok_or(EINVAL)?;
+            let length = part.len;
+            self.read(
+                sink,
+                at,
+                Segment {
+                    handle,
+                    length,
+                    offset,
+                },
+            )?;
+        }
+        Ok(())
+    }
+
+    /// Adds an RDMA Read of a segment to a sink, for byte `at` of its pages.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Sink::read`].
+    #[inline(always)]
+    fn read(&self, sink: &mut Sink, at: usize, segment: Segment) -> Result {
+        let Responder { limits, spare, .. } = self.role;
+        let from = Remote {
+            addr: segment.offset,
+            rkey: segment.handle,
+        };
+        let (len, gfp) = (segment.length, self.gfp());
+        let regions = spare.regions();
+        let read = sink.read(at, len, from, limits.sges, regions.as_ref(), gfp);
+        read.inspect_err(|error| unmapped(self.qp, from, len, *error))
+    }
+}
+
+/// Clears the bytes behind a call of `len` bytes in its last page.
+fn clear_rest(pages: &mut [Page], len: usize) {
+    let (last, used) = (len / PAGE_SIZE, len % PAGE_SIZE);
+    if used == 0 {
+        return;
+    }
+    if let Some(rest) = pages
+        .get_mut(last)
+        .and_then(|page| page.bytes().get_mut(used..))
+    {
+        rest.fill(0);
+    }
+}
+
+/// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
+fn place(part: &Part, first: usize) -> Option<usize> {
+    // CAST: `usize` has at least 32 bits.
+    (part.at as usize).checked_sub(first)
+}
+
+/// Writes the parts of a call that are not read to the pages, which have `len` bytes from byte
+/// `first` of the call on.
+#[inline(never)]
+fn write_others(pages: &mut [Page], call: &call::Call<'_>, first: usize, len: usize) -> Result {
+    for part in call.parts() {
+        // The inline part around a payload is not in the pages.
+        if let Some(at) = place(&part, first).filter(|at| *at < len) {
+            write(pages, at, &part, call.inline())?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a part that is not read to the pages, from byte `at` on.
+fn write(pages: &mut [Page], at: usize, part: &Part, inline: &[u8]) -> Result {
+    // CAST: `usize` has at least 32 bits.
+    let len = part.len as usize;
+    match part.source {
+        Source::Read { .. } => Ok(()),
+        Source::Inline { start } => {
+            // CAST: `usize` has at least 32 bits.
+            let bytes = inline.iter().skip(start as usize).take(len);
+            write_bytes(pages, at, bytes.copied())
+        }
+        Source::RoundUp => write_bytes(pages, at, core::iter::repeat_n(0, len)),
+    }
+}
+
+/// Writes bytes to the pages, from byte `at` on.
+fn write_bytes(pages: &mut [Page], at: usize, bytes: impl Iterator<Item = u8>) -> Result {
+    for (at, byte) in (at..).zip(bytes) {
+        let page = pages.get_mut(at / PAGE_SIZE).ok_or(EINVAL)?;
+        *page.bytes().get_mut(at % PAGE_SIZE).ok_or(EINVAL)? = byte;
+    }
+    Ok(())
+}
+
+/// Receives a call that has been fetched. May sleep.
+pub(crate) fn receive<'a>(
+    receiver: &Receiver<'_>,
+    mut call: KBox<Call>,
+    mut arriving: Arriving<'a, Call>,
+) -> Receipt<'a> {
+    let Some(mut read) = call.read.take() else {
+        return receiver.give_up(arriving, call);
+    };
+    trace::server::read_finished(traced::cid(receiver.ep.qp(), read.tag));
+    let placed = read.exchange(&call.inline, &mut arriving);
+    let payload = read.payload();
+    let role = receiver.ep.role();
+    put_back(role, read.sink);
+    if role.spare.note_returned() {
+        // The oldest message may wait for regions that are free again.
+        role.ready.resume();
+    }
+    match placed {
+        Ok(()) => receiver.deliver(arriving, payload, call),
+        Err(_) => receiver.give_up(arriving, call),
+    }
+}
+
+/// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
+#[inline(always)]
+fn put_back(role: &Responder, mut sink: Sink) {
+    if let Some(pages) = sink.pages() {
+        role.pages.put_behind(KEPT_PAGES, pages);
+        role.spare.put_sink(sink);
+    }
+}

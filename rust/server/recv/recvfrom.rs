@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! Receiving: how a thread of the service handles the oldest message.
+//!
+//! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
+//! with a receipt, and the Receive goes back to the device before the service works on the call.
+
+use kernel::error::code::ENOBUFS;
+use kernel::page::PAGE_SHIFT;
+use kernel::prelude::*;
+use kernel::sync::Arc;
+
+use super::read::{self, Fetcher};
+use crate::conn::traced;
+use crate::observe::requester;
+use crate::observe::stats::RequesterBreach;
+use crate::observe::trace;
+use crate::proto::responder::call::{self, Unfit};
+use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
+use crate::rdma::recv::Held;
+use crate::server::call::context::{BeginError, Call};
+use crate::server::call::queue::Ready;
+use crate::server::conn::endpoint::Endpoint;
+use crate::server::conn::{endpoint, failure};
+use crate::server::{log, send};
+use crate::sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
+
+/// A thread of the service that receives over a connection.
+#[derive(Clone, Copy)]
+pub(crate) struct Receiver<'r> {
+    pub(crate) ep: &'r Arc<Endpoint>,
+}
+
+impl Receiver<'_> {
+    /// Receives a call, if one is complete. Thread of the service; may sleep.
+    pub(crate) fn receive<'a>(&self, incoming: Incoming<'a, Call>) -> Receipt<'a> {
+        let next = self.ep.role().ready.pop(|| incoming.mark_empty());
+        let arriving = incoming.received();
+        match next {
+            Some(Ready::Message(message)) => self.take(message, arriving),
+            Some(Ready::Fetched(call)) => read::receive(self, call, arriving),
+            None => arriving.nothing(),
+        }
+    }
+
+    /// Receives a call, or handles a message that is no call.
+    fn take<'a>(&self, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
+        let bytes = message.bytes();
+        // The result is large, and not moved.
+        let arrival = intake::take(bytes, self.ep.limits());
+        let Ok(Arrival::Call(call)) = &arrival else {
+            return self.take_other(&message, &arrival, arriving);
+        };
+        let cid = traced::cid(self.ep.qp(), message.index());
+        trace::server::decode_call(cid, bytes, call);
+        if self.ep.role().quirks.takes(call) {
+            send::answer_here(self.ep, call);
+            return arriving.nothing();
+        }
+        if call.pulled() == 0 {
+            return self.begin(call, message.index(), arriving);
+        }
+        if let Err(lack) = fetch(self.ep, &message, call) {
+            await_more(self.ep, message, lack);
+        }
+        arriving.nothing()
+    }
+
+    /// Handles a message that is no ordinary call.
+    #[cold]
+    fn take_other<'a>(
+        &self,
+        message: &Held,
+        arrival: &Result<Arrival<'_>, Refusal>,
+        arriving: Arriving<'a, Call>,
+    ) -> Receipt<'a> {
+        let (ep, bytes) = (self.ep, message.bytes());
+        let rest = match arrival {
+            Ok(arrival) => {
+                let quirks = &ep.role().quirks;
+                quirks.take(ep.shared(), ep.qp(), bytes, arrival)
+            }
+            Err(refusal) => Err(*refusal),
+        };
+        match rest {
+            Ok(None) => {}
+            Ok(Some(bytes)) => return self.take_instead(message, &bytes, arriving),
+            Err(refusal) => refuse(ep, message, &refusal),
+        }
+        arriving.nothing()
+    }
+
+    /// Receives the ordinary message of these `bytes` in place of `message`.
+    #[cold]
+    fn take_instead<'a>(
+        &self,
+        message: &Held,
+        bytes: &[u8],
+        arriving: Arriving<'a, Call>,
+    ) -> Receipt<'a> {
+        match &intake::take(bytes, self.ep.limits()) {
+            Ok(Arrival::Call(call)) => {
+                let cid = traced::cid(self.ep.qp(), message.index());
+                trace::server::decode_call(cid, message.bytes(), call);
+                // The call has no read chunks, so it needs no pages.
+                self.begin(call, message.index(), arriving)
+            }
+            Err(refusal) => {
+                refuse(self.ep, message, refusal);
+                arriving.nothing()
+            }
+            Ok(_) => arriving.nothing(),
+        }
+    }
+
+    /// Receives a call that is inline. `receive` is the number of its Receive, for traces.
+    #[inline(always)]
+    fn begin<'a>(
+        &self,
+        call: &call::Call<'_>,
+        receive: u32,
+        mut arriving: Arriving<'a, Call>,
+    ) -> Receipt<'a> {
+        let Some(context) = count(self.ep, call, receive) else {
+            return arriving.nothing();
+        };
+        match arriving.write_inline(call.inline()) {
+            Ok(()) => self.deliver(arriving, None, context),
+            Err(_) => self.give_up(arriving, context),
+        }
+    }
+
+    /// Gives a call to the service.
+    #[inline(always)]
+    pub(crate) fn deliver<'a>(
+        &self,
+        arriving: Arriving<'a, Call>,
+        payload: Option<Payload>,
+        context: KBox<Call>,
+    ) -> Receipt<'a> {
+        match arriving.call(payload, context) {
+            Ok(receipt) => receipt,
+            Err((arriving, context, _)) => self.give_up(arriving, context),
+        }
+    }
+
+    /// Drops a call that cannot be received, and the connection. The requester sends the call again
+    /// over a new one.
+    #[cold]
+    pub(crate) fn give_up<'a>(
+        &self,
+        arriving: Arriving<'a, Call>,
+        context: KBox<Call>,
+    ) -> Receipt<'a> {
+        self.ep.role().calls.put(context);
+        self.ep.shared().force_close();
+        arriving.nothing()
+    }
+}
+
+/// The resource that a call lacks, so that its message stays in its Receive, and with it all later
+/// messages.
+enum Lack {
+    /// This number of pages.
+    Pages(usize),
+    /// Memory regions. Calls had given some back this many times before the call found too few.
+    Regions(u32),
+}
+
+/// Begins to fetch a call, refuses it, or closes the connection.
+///
+/// # Errors
+///
+/// See [`Lack`]. The call is not counted then.
+#[cold]
+fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lack> {
+    let role = ep.role();
+    let needs = read::permit(role, call).map_err(Lack::Pages)?;
+    if role.quirks.forbids_reads() {
+        let why = Reason::Chunks(Unfit::ReadWork);
+        refuse(
+            ep,
+            message,
+            &intake::refuse(call.version(), call.xid(), why),
+        );
+        return Ok(());
+    }
+    let Some(mut context) = count(ep, call, message.index()) else {
+        return Ok(());
+    };
+    let fetcher = Fetcher {
+        role,
+        qp: ep.qp(),
+        may_sleep: true,
+    };
+    let returned = role.spare.returned();
+    if let Err(error) = fetcher.prepare(call, &mut context, needs) {
+        role.calls.put(context);
+        if error == ENOBUFS && role.spare.may_have_regions() {
+            return Err(Lack::Regions(returned));
+        }
+        ep.shared().force_close();
+        return Ok(());
+    }
+    if let (true, Some(read)) = (role.quirks.fences_reads(), &mut context.read) {
+        read.sink.fence_reads();
+    }
+    endpoint::posted(ep.shared(), fetcher.start(context));
+    Ok(())
+}
+
+/// Keeps a message in its Receive, and with it all later messages, until other calls give back what
+/// its call lacks.
+#[cold]
+fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
+    let role = ep.role();
+    role.ready.stall(message);
+    match lack {
+        Lack::Pages(pages) => await_pages(ep, pages),
+        // A call that is received from now on finds that this one waits.
+        Lack::Regions(returned) => {
+            if role.spare.returned() != returned || !role.spare.uses_regions() {
+                role.ready.resume();
+            }
+        }
+    }
+}
+
+/// Waits until `pages` pages are free.
+#[cold]
+fn await_pages(ep: &Endpoint, pages: usize) {
+    let role = ep.role();
+    log::memory_used_up(role.pages_of_all() >> (20 - PAGE_SHIFT));
+    if role.wait_for_pages(pages).is_err() {
+        // Nothing would wake the connection. Over a new one the requester asks again.
+        ep.shared().force_close();
+    }
+    if ep.is_closed() {
+        // The worker that closes the connection may have ended the waiting before it began.
+        role.forget_waiting();
+    }
+}
+
+/// Counts, traces and answers a message that is not served.
+#[cold]
+fn refuse(ep: &Endpoint, message: &Held, refusal: &Refusal) {
+    let peer = traced::peer(ep.shared().owner());
+    let cid = traced::cid(ep.qp(), message.index());
+    ep.shared().tally().breach();
+    requester::refused(peer, cid, message.bytes(), &refusal.reason);
+    send::refuse(ep, refusal);
+}
+
+/// Counts a call, and posts more Receives if the grant is to grow. `None` if the connection is
+/// being closed.
+#[inline(always)]
+fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
+    let (context, more) = match ep.role().calls.begin(call, receive) {
+        Ok(begun) => begun,
+        Err(why) => {
+            not_begun(ep, call, &why);
+            return None;
+        }
+    };
+    if more != 0 {
+        grow(ep, more);
+    }
+    Some(context)
+}
+
+/// Closes the connection because a call is not served.
+#[cold]
+fn not_begun(ep: &Endpoint, call: &call::Call<'_>, why: &BeginError) {
+    match why {
+        BeginError::Excess => failure::close(ep.shared(), call.xid(), RequesterBreach::Credits),
+        // Without an answer the requester would wait; over a new connection it asks again.
+        BeginError::NoMemory => ep.shared().force_close(),
+    }
+}
+
+/// Posts more Receives, because the grant is to grow. Without memory the grant stays as it is.
+#[cold]
+fn grow(ep: &Endpoint, more: u32) {
+    match ep.qp().add_receives(more) {
+        Ok(posted) => ep.role().calls.on_posted(posted),
+        Err(error) => {
+            let peer = traced::peer(ep.shared().owner());
+            trace::server::rq_post_err(peer, error.to_errno());
+        }
+    }
+}
