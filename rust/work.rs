@@ -197,9 +197,14 @@ impl Ticking {
     /// Queues the next call. Timers that are not urgent expire together, so that the CPU wakes up
     /// once for all of them.
     fn queue(self: Arc<Self>) {
-        // SAFETY: The function computes a number of jiffies from another.
-        let delay = unsafe { bindings::round_jiffies_relative(self.interval) };
-        let _ = workqueue::system_unbound().enqueue_delayed(self, delay);
+        // SAFETY: The function computes a number of jiffies from another. The workqueue of the
+        // system exists while the kernel runs. The crate has the deprecated `system_unbound()`
+        // alone, at whose first use the kernel warns.
+        let (delay, queue) = unsafe {
+            let delay = bindings::round_jiffies_relative(self.interval);
+            (delay, workqueue::Queue::from_raw(bindings::system_dfl_wq))
+        };
+        let _ = queue.enqueue_delayed(self, delay);
     }
 }
 
