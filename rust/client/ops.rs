@@ -9,12 +9,11 @@ use kernel::sync::Arc;
 
 use super::advice::{self, Reason};
 use super::backchannel;
-use super::call::prepare::{prepare, PrepareError};
+use super::call::send::PrepareError;
 use super::call::slot::Slot;
-use super::call::table::SlotTable;
-use super::call::{fence, give_up, send};
+use super::call::{fence, send, SlotTable};
 use super::config::{self, Config, MAX_PAYLOAD};
-use super::conn::{connect, role, session};
+use super::conn::{self, connect, session};
 use super::endpoint::{silence, Endpoint};
 use super::transport::{peer_of, Client, Context};
 use crate::observe::connections::Loss;
@@ -86,7 +85,7 @@ impl Transport for Client {
 
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
-        match prepare(&rqst, self.stats()) {
+        match send::prepare(&rqst, self.stats()) {
             Err(PrepareError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
             Ok(())
@@ -104,11 +103,11 @@ impl Transport for Client {
     }
 
     fn invalidate_call(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        give_up::withdraw(self, xprt, &rqst);
+        fence::withdraw(self, xprt, &rqst);
     }
 
     fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        give_up::release(self, xprt, &rqst);
+        fence::release(self, xprt, &rqst);
     }
 
     fn large_buffer_allocated(&self, len: usize) {
@@ -120,7 +119,7 @@ impl Transport for Client {
         // queue pair of the new one can receive.
         xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
-        role::show_attempt(self, xprt, &made);
+        conn::show_attempt(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
         trace::connect(peer_of(xprt), rc, status);

@@ -14,14 +14,14 @@ use super::super::advice::{self, Reason};
 use super::super::config::MAX_SEGMENTS;
 use super::super::endpoint::{Conn, Incoming, QueuePair};
 use super::super::transport::{task_of, Client};
-use super::contents::{Contents, Offered};
 use super::fence::{self, DeferredReply, Ending, Status};
-use super::slot::{Locked, Slot};
-use super::table::SlotTable;
+use super::slot::{Contents, Locked, Slot};
+use super::SlotTable;
 use crate::conn;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::invalidate::{self, Invalidated};
+use crate::proto::requester::plan::ReplyKind;
 use crate::proto::requester::reply::{self, Outcome, Violation};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
@@ -374,10 +374,10 @@ fn finish_exposed(
 /// takes in the whole reply; a write chunk takes in everything but the head.
 fn is_mapped(contents: &Contents, rqst: &Pinned<'_, Client>, message: &[u8]) -> bool {
     match contents.offer {
-        Offered::Nothing => false,
+        ReplyKind::Inline => false,
         // CAST: `usize` has at least 32 bits.
-        Offered::WriteChunk => message.len() > rqst.recv_buf().head_len() as usize,
-        Offered::ReplyChunk => true,
+        ReplyKind::WriteChunk => message.len() > rqst.recv_buf().head_len() as usize,
+        ReplyKind::ReplyChunk => true,
     }
 }
 

@@ -13,10 +13,9 @@ use kernel::types::ScopeGuard;
 
 use super::super::advice::{self, Reason};
 use super::super::call::fence;
-use super::super::call::table::SlotTable;
+use super::super::call::SlotTable;
 use super::super::config::{Config, Sizes, MAX_SEGMENTS};
-use super::super::endpoint::regions::Regions;
-use super::super::endpoint::{tags, Conn, Endpoint, Requester};
+use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;

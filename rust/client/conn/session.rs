@@ -13,7 +13,7 @@ use kernel::workqueue::WorkItem;
 
 use super::super::backchannel;
 use super::super::call::reply::{self, Arrived};
-use super::super::call::table::SlotTable;
+use super::super::call::SlotTable;
 use super::super::config::Config;
 use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, GROW};
 use super::super::quirks::Settings;
