@@ -51,7 +51,7 @@ use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Parked;
 use crate::sunrpc::xprt::transport::SendError;
 use crate::wire::{Segment, Version};
-use crate::work::{ReadOnce, WakeEvent};
+use crate::work::{read_once, write_once, WakeEvent};
 
 /// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
 pub(super) const FOREVER: Jiffies = isize::MAX as Jiffies;
@@ -133,19 +133,19 @@ impl Slot {
     /// Returns whether the slot may be in a phase other than Idle. The task of the RPC calls this
     /// when no other context works on the RPC any more.
     pub(super) fn is_in_use(&self) -> bool {
-        self.in_use.read_once()
+        read_once(&self.in_use)
     }
 
     /// Notes that the slot leaves phase Idle. The slot's lock is held.
     pub(super) fn begin_use(&self) {
-        self.in_use.write_once(true);
+        write_once(&self.in_use, true);
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
     #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
-        self.in_use.write_once(false);
+        write_once(&self.in_use, false);
     }
 
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
