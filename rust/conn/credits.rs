@@ -201,7 +201,7 @@ impl CallCredits {
         // The lock is held, so that the transport is told the latest number last.
         conn.while_open(|owner| {
             if credits == 0 {
-                conn.note_forced();
+                conn.forced.store(true, Relaxed);
                 owner.force_close();
             } else {
                 owner.set_credits(credits);
