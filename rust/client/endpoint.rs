@@ -54,19 +54,14 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) silence: Silence,
-    /// The sizes that the session has applied. Only the transport's watch changes them.
-    pub(super) sizes: AppliedSizes,
+    /// The longest message that we send inline, in bytes, as the session has applied it. Only the
+    /// transport's watch changes this size and the next.
+    pub(super) send_size: Atomic<u32>,
+    /// The size of our Receives in bytes, as the session has applied it.
+    pub(super) receive_size: Atomic<u32>,
     /// The forms of messages that only some servers use.
     #[pin]
     pub(super) quirks: Quirks,
-}
-
-/// The sizes that are in effect on a connection, in bytes.
-pub(super) struct AppliedSizes {
-    /// The longest message that we send inline.
-    pub(super) send: Atomic<u32>,
-    /// The size of our Receives.
-    pub(super) receive: Atomic<u32>,
 }
 
 /// The state of a requester's connection that completions reach.
@@ -82,10 +77,8 @@ impl Requester {
         pin_init!(Self {
             credits <- CallCredits::new(credits),
             silence: Silence::new(),
-            sizes: AppliedSizes {
-                send: Atomic::new(0),
-                receive: Atomic::new(0),
-            },
+            send_size: Atomic::new(0),
+            receive_size: Atomic::new(0),
             quirks <- Quirks::new(),
         })
     }

@@ -70,8 +70,8 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr())?;
-    let reads = (limits.max_qp_rd_atom, settings.reads());
+    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let reads = (limits.max_qp_rd_atom, settings.reads);
     let lease = lifecycle::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
