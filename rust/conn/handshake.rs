@@ -67,9 +67,9 @@ impl<R: Role> Connection<R> {
     ///
     /// Those of [`CmId::accept`].
     pub(crate) fn accept(&self, settings: Settings, (reads, served): (u8, u8)) -> Result {
-        self.cm.set_ack_timeout(ACK_TIMEOUT)?;
+        self.parts.cm.set_ack_timeout(ACK_TIMEOUT)?;
         let private_data = PrivateData::new(settings);
-        self.cm.accept(&ConnectParams {
+        self.parts.cm.accept(&ConnectParams {
             private_data: private_data.as_bytes(),
             initiator_depth: reads,
             // A requester reads a responder's memory only where replies may have read chunks.
