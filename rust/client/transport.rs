@@ -52,6 +52,9 @@ pub(crate) struct Client {
     pub(super) backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
     pub(super) unprobed: AtomicFlag,
+    /// The number of the slot whose call was the latest to be given up before its reply arrived. A
+    /// late reply looks there first.
+    pub(super) lingering: Atomic<u32>,
     /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
 }
@@ -79,6 +82,7 @@ impl Client {
             serves_backward: AtomicFlag::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: AtomicFlag::new(false),
+            lingering: Atomic::new(0),
             complaint: Atomic::new(0),
         })
     }

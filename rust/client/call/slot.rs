@@ -148,6 +148,17 @@ impl Slot {
         write_once(&self.in_use, false);
     }
 
+    /// Ends the local invalidation and makes the slot idle. Returns the RPC to complete, if any.
+    pub(super) fn end_fencing(&self, locked: &mut Locked) -> Option<(Parked<Client>, Ending)> {
+        let parked = locked.parked.take();
+        match parked {
+            Some(_) => self.end_use(locked),
+            // A task that gives the call up may go on with the slot.
+            None => locked.reset(),
+        }
+        parked
+    }
+
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
     /// has ended. [`Self::wake`] announces each change. Only the task that gives the call up may
     /// call this, or in phase Preparing the sweep. Sleeps.
@@ -316,12 +327,6 @@ impl Locked {
             }
             _ => None,
         }
-    }
-
-    /// Ends the local invalidation and makes the slot idle. Returns the RPC to complete, if any.
-    pub(super) fn end_fencing(&mut self) -> Option<(Parked<Client>, Ending)> {
-        self.reset();
-        self.parked.take()
     }
 
     /// Takes a call back that was not sent. Returns whether there is nothing else to give up.
@@ -545,12 +550,14 @@ impl Contents {
         self.regions.iter().any(Mr::is_live)
     }
 
-    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer
-    /// cannot reach them any more.
-    pub(super) fn mark_invalidated(&mut self) {
-        for region in self.regions.iter_mut().filter(|region| region.is_live()) {
-            region.invalidated();
+    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained, so that they
+    /// can be used again. Returns `false` if the peer can still reach a region.
+    pub(super) fn mark_invalidated(&mut self) -> bool {
+        let mut all = true;
+        for region in &mut self.regions {
+            all &= region.invalidated();
         }
+        all
     }
 
     /// Returns the region that the last LOCAL_INV of the chain was posted for, if there is a chain.
