@@ -155,7 +155,12 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            let request = request(config, served);
+            // The configuration that we tell the server.
+            let request = Request {
+                maxcall_sendsize: config.inline_send,
+                maxreply_sendsize: config.receive_size(),
+                maxrdmaread: served.into(),
+            };
             terms = self.conf.ask((conn, qp, credits), out, request, one)?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
@@ -411,16 +416,6 @@ impl Asked {
                 Answered::Unasked => return None,
             },
         })
-    }
-}
-
-/// Returns the configuration that we tell the server. Our device serves `reads` RDMA Reads at the
-/// same time.
-fn request(config: &Config, reads: u8) -> Request {
-    Request {
-        maxcall_sendsize: config.inline_send,
-        maxreply_sendsize: config.receive_size(),
-        maxrdmaread: reads.into(),
     }
 }
 

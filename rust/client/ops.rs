@@ -43,7 +43,7 @@ impl Transport for Client {
     const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
-        config::slots()
+        config::SLOTS.get()
     }
 
     fn max_payload() -> usize {

@@ -550,8 +550,8 @@ impl Contents {
         self.regions.iter().any(Mr::is_live)
     }
 
-    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained, so that they
-    /// can be used again. Returns `false` if the peer can still reach a region.
+    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained, so that
+    /// they can be used again. Returns `false` if the peer can still reach a region.
     pub(super) fn mark_invalidated(&mut self) -> bool {
         let mut all = true;
         for region in &mut self.regions {

@@ -193,7 +193,12 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         }
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
         Output::Void { .. } => void(conn),
-        Output::Post { .. } => grow(conn),
+        Output::Post { .. } => {
+            let current = conn.owner().data().endpoint();
+            if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+                order_growth(&ep);
+            }
+        }
         Output::Close(_) => conn.force_close(),
         Output::Room => keep_credit(conn),
         Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
@@ -254,15 +259,6 @@ fn void(conn: &Conn) {
     SlotTable::of(conn.owner()).wait_for_posts();
     if let Some(generation) = generation {
         conn.with_session(|session, _| session.on_voided(generation));
-    }
-}
-
-/// Has a worker give the Receives larger buffers.
-fn grow(conn: &Conn) {
-    let xprt = conn.owner();
-    let current = xprt.data().endpoint();
-    if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
-        order_growth(&ep);
     }
 }
 
