@@ -193,7 +193,7 @@ pub(super) fn align(
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
 ) -> Option<Place> {
-    let padding = Padding::new(align, align).ok()?;
+    let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
     }

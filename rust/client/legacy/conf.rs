@@ -19,7 +19,7 @@ use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
-use crate::proto::legacy::conf::{Answered, Configuration, Exchange};
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::request::{call, hear, Heard};
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::random;
@@ -46,8 +46,8 @@ pub(super) struct Conf {
 
 /// The data that the lock of [`Conf`] protects.
 struct State {
-    xid: u32,
-    exchange: Exchange,
+    /// The XID of the call, and the request in the call, until the answer.
+    asked: Option<(u32, Request)>,
     /// The outcome of the exchange, once answered.
     outcome: Option<Outcome>,
 }
@@ -67,8 +67,7 @@ impl Conf {
     /// Makes the state of a connection over which nothing was asked.
     pub(super) fn new() -> impl PinInit<Self> {
         let state = State {
-            xid: 0,
-            exchange: Exchange::Initial,
+            asked: None,
             outcome: None,
         };
         pin_init!(Self {
@@ -85,6 +84,7 @@ impl Conf {
     ///
     /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
     /// cannot be sent.
+    //= 5666-6.1-1 before any other RPC program
     //= 5666-6.1-4 sends nothing else until answered
     pub(super) fn ask<R: Role>(
         &self,
@@ -132,10 +132,7 @@ impl Conf {
 
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
-        let mut state = self.state.lock();
-        state.xid = xid;
-        state.exchange.on_request(request);
-        drop(state);
+        self.state.lock().asked = Some((xid, request));
         self.waiting.store(true, Relaxed);
     }
 
@@ -158,7 +155,6 @@ impl Conf {
     /// or if the answer is not accepted.
     fn hear(&self, message: Option<&Message<'_>>) -> bool {
         let mut state = self.state.lock();
-        let message = message.filter(|message| message.xid() == state.xid);
         let outcome = message.and_then(|message| state.hear(message));
         if state.outcome.is_none() {
             state.outcome = outcome;
@@ -172,22 +168,18 @@ impl Conf {
 impl State {
     /// Handles the answer.
     fn hear(&mut self, message: &Message<'_>) -> Option<Outcome> {
+        let (xid, request) = self.asked.take_if(|(xid, _)| *xid == message.xid())?;
         let heard = match message.body() {
-            Body::Msg { lists, payload } if lists.is_empty() => hear(self.xid, payload),
+            Body::Msg { lists, payload } if lists.is_empty() => hear(xid, payload),
             Body::Error(_) => Heard::Refused,
             _ => Heard::Malformed,
         };
         Some(match heard {
             Heard::Malformed => Outcome::Rejected,
-            Heard::Refused => {
-                self.exchange.on_error();
-                Outcome::Unserved
+            Heard::Refused => Outcome::Unserved,
+            Heard::Reply(reply) => {
+                Configuration::agree(&request, &reply).map_or(Outcome::Rejected, Outcome::Agreed)
             }
-            Heard::Reply(reply) => match self.exchange.on_reply(&reply) {
-                Answered::Agreed(agreed) => Outcome::Agreed(agreed),
-                Answered::Rejected => Outcome::Rejected,
-                Answered::Unasked => return None,
-            },
         })
     }
 }
@@ -204,7 +196,7 @@ pub(super) fn request(config: &Config, reads: u8) -> Request {
 
 /// Applies the server's answer, apart from the thresholds, before the session begins.
 fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
-    if !agreed.may_offer_read_chunks() {
+    if !agreed.read_chunks {
         conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
     }
     // The administrator bounds the padding.
