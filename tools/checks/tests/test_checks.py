@@ -420,7 +420,7 @@ class TraceEvents(TreeTest):
         both = "    fn mr_map => xprtrdma_mr_map;\n\n    fn mr_unmap => xprtrdma_mr_unmap;\n"
         good = "        task_id: task.task_id,\n        client_id: c,\n        id: id,\n"
         self.passes(self.class_files(good, both))
-        missing = self.class_files(good, both.split("\n\n")[0] + "\n")
+        missing = self.class_files(good, both.partition("\n\n")[0] + "\n")
         self.fails(missing, (TRACE_PATH + ":13", "xprtrdma_mr_unmap has no wrapper"))
         short = self.class_files("        id: id,\n", both)
         places = [trace_events.CALL + f":{line}" for line in (16, 18)]
