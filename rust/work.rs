@@ -13,7 +13,7 @@ use core::ptr::NonNull;
 use kernel::bindings;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
-use kernel::sync::atomic::Atomic;
+use kernel::sync::atomic::{Atomic, AtomicType};
 use kernel::sync::Arc;
 use kernel::time::Jiffies;
 use kernel::types::Opaque;
@@ -272,46 +272,28 @@ impl WakeEvent {
     }
 }
 
-/// Relaxed loads and stores of an atomic value without a function call (`READ_ONCE()`,
-/// `WRITE_ONCE()`).
+/// Loads an atomic value with relaxed ordering and without a function call (`READ_ONCE()`).
 ///
 /// `kernel::sync::atomic` calls a C function for each access unless the kernel is built with
 /// `CONFIG_RUST_INLINE_HELPERS`. The path of an RPC has a dozen of such accesses.
-pub(crate) trait ReadOnce<T> {
-    /// Loads the value with relaxed ordering.
-    fn read_once(&self) -> T;
-
-    /// Stores a value with relaxed ordering.
-    fn write_once(&self, value: T);
+#[inline(always)]
+pub(crate) fn read_once<T: AtomicType>(atomic: &Atomic<T>) -> T {
+    const { assert!(size_of::<T>() <= size_of::<usize>()) };
+    // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In the kernel's
+    // memory model, a volatile access to a value of the size of a machine word or less is atomic,
+    // and does not race with the accesses of `Atomic`.
+    unsafe { atomic.as_ptr().read_volatile() }
 }
 
-macro_rules! read_once {
-    ($($ty:ty),*) => {$(
-        impl ReadOnce<$ty> for Atomic<$ty> {
-            #[inline(always)]
-            fn read_once(&self) -> $ty {
-                // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In
-                // the kernel's memory model, a volatile access to a value of the size of a machine
-                // word or less is atomic, and does not race with the accesses of `Atomic`.
-                unsafe { self.as_ptr().read_volatile() }
-            }
-
-            #[inline(always)]
-            fn write_once(&self, value: $ty) {
-                // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In
-                // the kernel's memory model, a volatile access to a value of the size of a machine
-                // word or less is atomic, and does not race with the accesses of `Atomic`.
-                unsafe { self.as_ptr().write_volatile(value) }
-            }
-        }
-    )*};
+/// Stores an atomic value with relaxed ordering and without a function call (`WRITE_ONCE()`).
+#[inline(always)]
+pub(crate) fn write_once<T: AtomicType>(atomic: &Atomic<T>, value: T) {
+    const { assert!(size_of::<T>() <= size_of::<usize>()) };
+    // SAFETY: The pointer is that of an atomic value, so it is valid and aligned. In the kernel's
+    // memory model, a volatile access to a value of the size of a machine word or less is atomic,
+    // and does not race with the accesses of `Atomic`.
+    unsafe { atomic.as_ptr().write_volatile(value) }
 }
-
-read_once!(bool, u32);
-
-// On a CPU of 32 bits a volatile access to 64 bits is not atomic, so the module does not build.
-#[cfg(target_pointer_width = "64")]
-read_once!(u64);
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 #[kernel::prelude::kunit_tests(rpcrdma_work)]

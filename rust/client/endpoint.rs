@@ -2,26 +2,47 @@
 
 //! A requester's connection: the objects of `conn`, the memory regions, and the state that
 //! completion worker and watch share.
+//!
+//! A connection has memory regions of two kinds, by what they can map. A payload in pages has no
+//! gaps: it may begin and end inside a page, and the pages between are whole. A region for such a
+//! payload costs the device less than a region that may have gaps (mlx5: a translation table in
+//! place of a list of keys). Only a chunk that also takes in head or tail of a message needs gaps,
+//! and most connections see few of these.
+//!
+//! A call takes all its regions or none, and a call that is prepared while it waits for its turn
+//! holds its regions. So the idle regions do not always suffice for the call whose turn it is. That
+//! call then gets the regions of the calls behind it (`call/send.rs`), which have to be prepared
+//! again. With more regions, this is rare: [`Endpoint::order_regions`] has a worker make more.
 
 use core::ops::Deref;
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::Arc;
-use kernel::workqueue::Work;
+use kernel::workqueue::{Work, WorkItem};
 
+use self::silence::Silence;
+use super::config::MAX_SEGMENTS;
 use super::quirks::Quirks;
 use crate::conn::connection::{Connection, Parts};
 use crate::conn::credits::CallCredits;
 use crate::conn::role::{self, ConnOf, QpOf};
+use crate::conn::traced;
+use crate::observe::trace;
 use crate::proto::backward::CREDITS;
+use crate::rdma::mr::{Kind, Mr, MrPool, PoolCounts};
+use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
-use regions::Regions;
-use silence::Silence;
 
-pub(super) mod regions;
 pub(super) mod silence;
+
+/// The number of regions of each kind that a connection starts with.
+const FIRST_PLAIN: u32 = 28;
+const FIRST_GAPPED: u32 = 4;
+/// The number of regions that are made at a time: those of the largest call, for its own payload
+/// and for the reply.
+const BATCH: u32 = 2 * MAX_SEGMENTS;
 
 /// The requester's part of a connection, which completions reach.
 #[pin_data]
@@ -78,7 +99,7 @@ pub(super) struct Endpoint {
     conn: Connection<Requester>,
     pub(super) regions: Regions,
     /// The last attempt to make more memory regions has failed.
-    no_more_regions: Atomic<bool>,
+    pub(super) no_more_regions: AtomicFlag,
     #[pin]
     replenish: Work<Endpoint, REPLENISH>,
     #[pin]
@@ -87,7 +108,7 @@ pub(super) struct Endpoint {
     close: Work<Endpoint, CLOSE>,
 }
 
-/// The work item that makes more memory regions; see [`regions`].
+/// The work item that makes more memory regions.
 pub(super) const REPLENISH: u64 = 0;
 /// The work item that closes the connection; see `call/fence.rs`.
 pub(super) const CLOSE: u64 = 1;
@@ -120,7 +141,7 @@ impl Endpoint {
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 regions,
-                no_more_regions: Atomic::new(false),
+                no_more_regions: AtomicFlag::new(false),
                 replenish <- kernel::new_work!("rpcrdma::Endpoint::replenish"),
                 grow <- kernel::new_work!("rpcrdma::Endpoint::grow"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
@@ -132,16 +153,6 @@ impl Endpoint {
     /// Returns the requester's part of the connection.
     pub(super) fn requester(&self) -> &Requester {
         self.shared().role()
-    }
-
-    /// Returns whether the last attempt to make more memory regions has failed.
-    pub(super) fn has_no_more_regions(&self) -> bool {
-        self.no_more_regions.load(Relaxed)
-    }
-
-    /// Notes whether an attempt to make more memory regions has failed.
-    pub(super) fn set_no_more_regions(&self, failed: bool) {
-        self.no_more_regions.store(failed, Relaxed);
     }
 
     /// Allocates the buffers for replies to the server's calls. A second call changes nothing. May
@@ -163,6 +174,161 @@ impl Endpoint {
     /// `ENOMEM`, `EIO`.
     pub(super) fn exchange(&self, old: SendBuf) -> Result<SendBuf> {
         self.calls().exchange(self.pd(), old)
+    }
+}
+
+/// Regions for payloads, and regions for any chunk. On a device with one kind of region, both pools
+/// are the same.
+pub(super) struct Regions {
+    plain: Arc<MrPool>,
+    gapped: Arc<MrPool>,
+    /// Mapping a region may take long, or sleep.
+    slow: bool,
+}
+
+impl Regions {
+    /// Makes regions of `depth` pages each for a new connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrPool::new`].
+    pub(super) fn new(pd: &Arc<Pd>, depth: u32) -> Result<Self> {
+        if !pd.limits().sg_gaps {
+            let all = MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN + FIRST_GAPPED)?;
+            return Ok(Self {
+                plain: all.clone(),
+                gapped: all,
+                slow: pd.limits().slow_mapping,
+            });
+        }
+        Ok(Self {
+            plain: MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN)?,
+            gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
+            slow: pd.limits().slow_mapping,
+        })
+    }
+
+    /// Returns whether mapping a region may take long, or sleep.
+    pub(super) fn are_slow(&self) -> bool {
+        self.slow
+    }
+
+    /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
+    pub(super) fn widest(&self) -> Kind {
+        if Arc::ptr_eq(&self.plain, &self.gapped) {
+            Kind::Plain
+        } else {
+            Kind::Gapped
+        }
+    }
+
+    /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
+    /// is none. Allocates no memory.
+    pub(super) fn get(&self, kind: Kind) -> Option<Mr> {
+        if kind == Kind::Plain {
+            if let Some(region) = self.plain.get() {
+                return Some(region);
+            }
+        }
+        self.gapped.get()
+    }
+
+    /// Returns the number of all regions.
+    pub(super) fn total(&self) -> u32 {
+        self.each().map(|pool| pool.total()).sum()
+    }
+
+    /// Returns the numbers of regions by state.
+    pub(super) fn counts(&self) -> PoolCounts {
+        self.each().fold(PoolCounts::default(), |sum, pool| {
+            let census = pool.counts();
+            PoolCounts {
+                total: sum.total + census.total,
+                idle: sum.idle + census.idle,
+                unusable: sum.unusable + census.unusable,
+            }
+        })
+    }
+
+    /// Makes [`BATCH`] more regions of each kind that has run out since the last call and of which
+    /// fewer than that are idle. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrPool::grow`]. Regions that were made before the failure remain.
+    fn refill(&self) -> Result {
+        for pool in self.each() {
+            if pool.take_starved() && pool.available() < BATCH {
+                pool.grow(BATCH)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns each pool once.
+    fn each(&self) -> impl Iterator<Item = &MrPool> {
+        let other = (!Arc::ptr_eq(&self.plain, &self.gapped)).then_some(&*self.gapped);
+        [Some(&*self.plain), other].into_iter().flatten()
+    }
+}
+
+impl Endpoint {
+    /// Has a worker make more regions. The worker wakes the RPCs that wait for regions, after a
+    /// failure as well: the regions in use come back in time. Any context.
+    pub(super) fn order_regions(self: &Arc<Self>) {
+        let owner = self.shared().owner();
+        // The queue refuses an item that is queued already, and that one suffices.
+        let _ = owner.queue().enqueue::<_, REPLENISH>(self.clone());
+    }
+
+    /// Makes more regions if few are idle.
+    fn replenish(&self) {
+        let xprt = self.shared().owner();
+        let before = self.regions.total();
+        let filled = self.regions.refill();
+        // No other context makes regions, so the difference is the number that was made here.
+        let made = self.regions.total() - before;
+        if made == 0 && filled.is_ok() {
+            return;
+        }
+        self.no_more_regions.store(filled.is_err(), Relaxed);
+        xprt.data().stats.mrs_allocated(made);
+        trace::createmrs(traced::peer(xprt), made);
+    }
+}
+
+impl WorkItem<REPLENISH> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if !this.is_closed() {
+            this.replenish();
+        }
+        this.shared().owner().wake_write_space();
+    }
+}
+
+/// Idle memory regions that a slot keeps for its next call, so that these need not go through the
+/// pools, whose locks all slots share. At most one of each kind.
+pub(super) struct Spare {
+    plain: Option<Mr>,
+    gapped: Option<Mr>,
+}
+
+impl Spare {
+    /// No region.
+    pub(super) const NONE: Self = Self {
+        plain: None,
+        gapped: None,
+    };
+
+    /// Returns the place for a region of this kind.
+    #[inline(always)]
+    pub(super) fn of(&mut self, kind: Kind) -> &mut Option<Mr> {
+        match kind {
+            Kind::Plain => &mut self.plain,
+            Kind::Gapped => &mut self.gapped,
+        }
     }
 }
 

@@ -17,7 +17,7 @@ use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::credits::Credits;
 use crate::proto::requester::credits::Account;
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 /// The credits of one connection. All methods are for process context and do not sleep.
 #[pin_data]
@@ -78,7 +78,7 @@ impl CallCredits {
 
     /// Returns the effective grant.
     pub(crate) fn grant(&self) -> u32 {
-        self.grant.read_once()
+        read_once(&self.grant)
     }
 
     /// Takes the grant of the answer with this XID. Call this before anything else is done with the
@@ -112,7 +112,7 @@ impl CallCredits {
             trace::bad_credits(traced::peer(conn.owner()), xid, grant, credits.limit());
             conn.breach(Breach::BadCredits);
         }
-        if credits.limit() != self.known.read_once() {
+        if credits.limit() != read_once(&self.known) {
             self.change(conn, |ledger| {
                 ledger.account.set_limit(credits.limit());
                 ledger.replied(replies);

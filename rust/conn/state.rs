@@ -15,7 +15,7 @@ use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
 use crate::proto::inline::Thresholds;
 use crate::wire::Version;
-use crate::work::ReadOnce;
+use crate::work::{read_once, write_once};
 
 /// The progress of a queue pair. The context that finds it broken after it was in use closes the
 /// connection.
@@ -58,6 +58,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// # Errors
     ///
     /// `ENOMEM`.
+    // The role's part is on the stack until the state is complete: not on that of the caller.
+    #[inline(never)]
     pub(crate) fn new(epoch: u32, owner: O, role: impl PinInit<R>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -122,7 +124,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Returns whether no message arrived since the connection was made, and records one. Called
     /// by the completion worker only, which handles one message after the other.
     pub(super) fn is_first_message(&self) -> bool {
-        let first = !self.established.read_once();
+        let first = !read_once(&self.established);
         if first {
             self.established.store(true, Relaxed);
         }
@@ -131,7 +133,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Records that a message arrived.
     pub(super) fn set_heard(&self) {
-        self.heard.write_once(true);
+        write_once(&self.heard, true);
     }
 
     /// Returns whether a message has arrived since the last call.

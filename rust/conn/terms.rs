@@ -12,7 +12,7 @@ use crate::proto::inline::Thresholds;
 use crate::proto::requester::plan::CallOptions;
 use crate::proto::session::Terms;
 use crate::wire::Version;
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 /// The bits of a size in the word, far more than the largest size needs.
 const SIZE: u32 = 24;
@@ -95,7 +95,7 @@ impl TermsWord {
 
     /// Returns the effective terms.
     pub(super) fn read(&self) -> TermsSnapshot {
-        TermsSnapshot(self.terms.read_once())
+        TermsSnapshot(read_once(&self.terms))
     }
 
     /// Adds capabilities. Only one context does so, before the session begins.

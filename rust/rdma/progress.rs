@@ -11,7 +11,7 @@ use super::mr::region::Region;
 use super::scatter::requests::List;
 use super::stack::{Linked, LinkedStack};
 use crate::mem::{Page, PageRef};
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 /// Which work requests of a queue pair have completed, and which objects are freed when it has been
 /// drained.
@@ -115,7 +115,7 @@ impl Progress {
     /// Returns whether the queue pair has failed, so that a new connection is needed.
     #[inline]
     pub(super) fn is_broken(&self) -> bool {
-        self.broken.read_once()
+        read_once(&self.broken)
     }
 
     /// Records that the queue pair has failed: nothing is posted on its send queue any more.

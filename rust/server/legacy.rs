@@ -32,7 +32,7 @@ use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
 use crate::wire::message::Body;
 use crate::wire::{conf_rdma, Direction, ListProc, Message, Version};
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 mod read_chunks;
 
@@ -497,7 +497,7 @@ impl ConfRdma {
     /// Applies the limits to the terms of the connection. They have precedence over private data,
     /// which the client sent before. Version two has other ways to set limits.
     pub(super) fn apply(&self, terms: Thresholds) -> Thresholds {
-        match (self.max_reply.read_once(), terms.version) {
+        match (read_once(&self.max_reply), terms.version) {
             (0, _) | (_, Version::Two) => terms,
             (server_to_client, Version::One) => Thresholds {
                 server_to_client,

@@ -19,7 +19,7 @@ use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
 use crate::rdma::stack::LinkedStack;
-use crate::work::ReadOnce;
+use crate::work::{read_once, write_once};
 
 /// The number and the size of the Receives of a queue pair.
 #[derive(Clone, Copy)]
@@ -281,7 +281,7 @@ impl RecvQueue {
     /// handled. After it has become 0, every message up to the larger size can be received.
     #[inline]
     pub(in super::super) fn smaller(&self) -> u32 {
-        self.smaller.read_once()
+        read_once(&self.smaller)
     }
 
     /// Publishes the number of smaller Receives.
@@ -305,7 +305,7 @@ impl RecvQueue {
         let worker = unsafe { &mut *self.worker.get() };
         // Nothing else writes the counter.
         worker.completed = worker.completed.wrapping_add(1);
-        self.completed.write_once(worker.completed);
+        write_once(&self.completed, worker.completed);
     }
 
     /// Returns whether as many Receives have completed as were posted. A Receive whose message is

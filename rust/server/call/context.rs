@@ -32,7 +32,7 @@ use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
 use crate::wire::{Lists, Version};
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 /// Capacity for the chunks of an ordinary call, in bytes. A call with more allocates.
 const CHUNK_BYTES: usize = 128;
@@ -420,6 +420,6 @@ impl Calls {
 
     /// Returns the number of operations that wait for space on the send queue. Any context.
     pub(crate) fn parked(&self) -> u32 {
-        self.parked.read_once()
+        read_once(&self.parked)
     }
 }

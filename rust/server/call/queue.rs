@@ -10,7 +10,7 @@ use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 use super::context::Call;
 use crate::rdma::recv::Held;
 use crate::sunrpc::svc::xprt::{Connected, Handle};
-use crate::work::ReadOnce;
+use crate::work::read_once;
 
 /// A first-in, first-out queue.
 ///
@@ -306,7 +306,7 @@ impl ReadyQueue {
 
     /// Returns whether only threads may fetch calls. A thread may change that at any time.
     pub(crate) fn threads_fetch(&self) -> bool {
-        self.threads_fetch.read_once()
+        read_once(&self.threads_fetch)
     }
 
     /// Returns the number of pages of the budget that fetched calls use.
