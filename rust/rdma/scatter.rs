@@ -275,7 +275,7 @@ impl Drop for Sink {
 }
 
 /// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
-fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
+fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + Clone + '_> {
     let end = at.checked_add(u32_as_usize(len))?;
     if end > pages.len().checked_mul(PAGE_SIZE)? {
         return None;
