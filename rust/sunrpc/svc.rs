@@ -80,6 +80,7 @@ use kernel::ThisModule;
 
 use self::class::Class;
 use self::transport::Listener;
+use self::xprt::{Implementation, Listening};
 use crate::raw;
 
 /// Registers `L` with SUNRPC. May sleep.
@@ -115,7 +116,7 @@ pub(crate) unsafe fn register<L: Listener>(
     let raw = raw::svc_xprt_class {
         xcl_name: L::NAME.as_char_ptr(),
         xcl_owner: module.as_ptr(),
-        xcl_ops: ops::listener::<L>(),
+        xcl_ops: &<L as Implementation<Listening>>::OPS,
         xcl_max_payload: L::MAX_PAYLOAD,
         xcl_ident: L::IDENT,
         ..Default::default()
