@@ -73,7 +73,6 @@ pub(crate) mod xprt;
 
 use core::pin::Pin;
 
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::ThisModule;
@@ -126,18 +125,9 @@ pub(crate) unsafe fn register<L: Listener>(
     // INVARIANT: The class has entered.
     let registration = ClassRegistration { class };
     // SAFETY: The class is complete, pinned and lives until it is unregistered.
-    match unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) } {
-        0 => Ok(registration),
-        rc if rc == EEXIST.to_errno() => {
-            pr_err!(
-                "RPC server transport {} exists: unload the module that provides it first\n",
-                L::NAME
-            );
-            // insmod interprets EEXIST as "this module is loaded".
-            Err(EBUSY)
-        }
-        rc => to_result(rc).and(Err(EINVAL)),
-    }
+    let rc = unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) };
+    super::registered(rc, "RPC server transport", L::NAME)?;
+    Ok(registration)
 }
 
 /// Keeps a class registered.
