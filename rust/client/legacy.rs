@@ -14,9 +14,9 @@
 //!   connection, before its session begins, and nothing else is sent before the answer has arrived.
 //!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before it
-//!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
-//!   the call has padding before it.
+//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
+//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -77,8 +77,8 @@ const READS: u8 = 4;
 pub(super) struct Settings {
     /// The server is asked for its configuration.
     asks: bool,
-    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are allowed,
-    /// and the device does them without memory regions.
+    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are
+    /// allowed, and the device does them without memory regions.
     pub(super) reads: u8,
     /// The work requests that these RDMA Reads may take on the send queue.
     pub(super) send_wr: u32,
@@ -191,9 +191,9 @@ impl Quirks {
     }
 }
 
-/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns the
-/// length of the header, and that of header and message. `None`: the call has no payload, or there
-/// is no space for the padding.
+/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns
+/// the length of the header, and that of header and message. `None`: the call has no payload, or
+/// there is no space for the padding.
 ///
 /// # Errors
 ///
