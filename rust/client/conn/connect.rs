@@ -20,8 +20,8 @@ use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;
 use crate::conn::connection::{self, Parts};
-use crate::conn::lifecycle::Lifecycle;
-use crate::conn::{handshake, removal};
+use crate::conn::handshake;
+use crate::conn::lifecycle::{self, Lifecycle};
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
@@ -70,15 +70,15 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr())?;
-    let reads = (limits.max_qp_rd_atom, settings.reads());
-    let lease = removal::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
+    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let reads = (limits.max_qp_rd_atom, settings.reads);
+    let lease = lifecycle::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
     let pd = pd.map_err(local(xprt, "protection domain"))?;
     let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats.mrs_allocated(regions.total());
+    client.stats.mrs_allocated.add(regions.total().into());
     trace::createmrs(peer_of(xprt), regions.total());
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
@@ -109,9 +109,8 @@ pub(in crate::client) fn connect(
         cm,
         lifecycle: lifecycle.clone(),
         shared,
-        calls: queues.credits,
     };
-    let ep = Endpoint::new(parts, regions).map_err(local(xprt, "memory"))?;
+    let ep = Endpoint::new(parts, regions, queues.credits).map_err(local(xprt, "memory"))?;
     undo.dismiss();
     Ok(ep)
 }

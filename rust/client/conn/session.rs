@@ -73,8 +73,8 @@ pub(super) fn begin(
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    role.sizes.send.store(config.send, Relaxed);
-    role.sizes.receive.store(config.receive, Relaxed);
+    role.send_size.store(config.send, Relaxed);
+    role.receive_size.store(config.receive, Relaxed);
     conn.begin_session(config, buffer)
 }
 
@@ -270,13 +270,14 @@ fn grow(conn: &Conn) {
 /// Tells the session of the time, and of settings that have changed. Process context; does not
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
-    let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
+    let (conn, role) = (ep.shared(), ep.requester());
     if !conn.terms().concerns_session() {
         return;
     }
     let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
-    let send = changed(&sizes.send, config.inline_send).then_some(config.inline_send);
-    let receive = changed(&sizes.receive, config.receive_size()).then_some(config.receive_size());
+    let send = changed(&role.send_size, config.inline_send).then_some(config.inline_send);
+    let receive =
+        changed(&role.receive_size, config.receive_size()).then_some(config.receive_size());
     conn.with_session(|session, now| {
         session.on_timer(now);
         if let Some(size) = receive {

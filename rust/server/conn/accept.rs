@@ -19,10 +19,10 @@ use super::listener::{ListenerState, Service};
 use super::owner::Owner;
 use super::session;
 use crate::conn::connection::{self, Parts};
-use crate::conn::lifecycle::Lifecycle;
+use crate::conn::lifecycle::{self, Lifecycle};
 use crate::conn::role::OwnedQpOf;
 use crate::conn::role::XprtRef as _;
-use crate::conn::{handshake, removal, traced};
+use crate::conn::{handshake, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
 use crate::observe::trace;
@@ -85,7 +85,7 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let lease = removal::lease(&service.devices, device, owner.clone(), &lifecycle)
+        let lease = lifecycle::lease(&service.devices, device, owner.clone(), &lifecycle)
             .map_err(Step::Device.failed())?;
         let device = device.name();
         let cm = request
@@ -116,7 +116,6 @@ impl Prepared {
             cm,
             lifecycle,
             shared,
-            calls: config.backchannel,
         };
         Ok(Self {
             endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
