@@ -113,14 +113,6 @@ impl<'a> Call<'a> {
         self.rkey
     }
 
-    /// Returns the only segment that is read, if the call has one read chunk of one segment behind
-    /// the begin of an inline part.
-    #[inline]
-    pub fn only_read(&self) -> Option<Segment> {
-        let read = self.lists.only_read().filter(|read| read.position != 0);
-        read.map(|read| read.segment)
-    }
-
     /// Returns the position of the only read chunk, if its bytes may be a data item of their own:
     /// the begin of the call is inline, and the arguments are not wrapped.
     #[inline]
