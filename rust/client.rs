@@ -14,10 +14,9 @@
 //! | [`advice`] | the log lines about a mount that cannot connect |
 //! | [`legacy`] | the forms of messages that only servers of RFC 5666 use |
 //!
-//! An RPC takes this way: SUNRPC has [`call::prepare`] prepare the request, and calls
-//! [`call::send`] once the request holds the send lock and a credit. [`conn::role`] hands the reply
-//! to [`call::reply`], which completes the RPC at once, or after the local invalidation that
-//! [`call::fence`] waits for.
+//! An RPC takes this way: SUNRPC has [`call::send`] prepare the request, and then post it, once the
+//! request holds the send lock and a credit. [`conn`] hands the reply to [`call::reply`], which
+//! completes the RPC at once, or after the local invalidation that [`call::fence`] waits for.
 //!
 //! All functions run in process context: in SUNRPC's workqueues and callers, the completion worker
 //! (`IB_POLL_WORKQUEUE`), and the connection manager's worker. Documentation/locking.rst lists the

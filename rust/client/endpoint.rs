@@ -2,26 +2,49 @@
 
 //! A requester's connection: the objects of `conn`, the memory regions, and the state that
 //! completion worker and watch share.
+//!
+//! A connection has memory regions of two kinds, by what they can map. A payload in pages has no
+//! gaps: it may begin and end inside a page, and the pages between are whole. A region for such a
+//! payload costs the device less than a region that may have gaps (mlx5: a translation table in
+//! place of a list of keys). Only a chunk that also takes in head or tail of a message needs gaps,
+//! and most connections see few of these.
+//!
+//! A call takes all its regions or none, and a call that is prepared while it waits for its turn
+//! holds its regions. So the idle regions do not always suffice for the call whose turn it is. That
+//! call then gets the regions of the calls behind it (`call/send.rs`), which have to be prepared
+//! again. With more regions, this is rare: [`Endpoint::order_regions`] has a worker make more.
 
 use core::ops::Deref;
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::Arc;
-use kernel::workqueue::Work;
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::workqueue::{Work, WorkItem};
 
+use self::silence::Silence;
+use super::config::MAX_SEGMENTS;
 use super::quirks::Quirks;
 use crate::conn::connection::{Connection, Parts};
 use crate::conn::credits::CallCredits;
 use crate::conn::role::{self, ConnOf, QpOf};
+use crate::conn::traced;
+use crate::mem::CachedVec;
+use crate::observe::trace;
 use crate::proto::backward::CREDITS;
+use crate::rdma::mr::{Kind, Mr, MrPool, PoolCounts};
+use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
-use regions::Regions;
-use silence::Silence;
 
-pub(super) mod regions;
 pub(super) mod silence;
+
+/// The number of regions of each kind that a connection starts with.
+const FIRST_PLAIN: u32 = 28;
+const FIRST_GAPPED: u32 = 4;
+/// The number of regions that are made at a time: those of the largest call, for its own payload
+/// and for the reply.
+const BATCH: u32 = 2 * MAX_SEGMENTS;
 
 /// The requester's part of a connection, which completions reach.
 #[pin_data]
@@ -31,19 +54,14 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) silence: Silence,
-    /// The sizes that the session has applied. Only the transport's watch changes them.
-    pub(super) sizes: AppliedSizes,
+    /// The longest message that we send inline, in bytes, as the session has applied it. Only the
+    /// transport's watch changes this size and the next.
+    pub(super) send_size: Atomic<u32>,
+    /// The size of our Receives in bytes, as the session has applied it.
+    pub(super) receive_size: Atomic<u32>,
     /// The forms of messages that only some servers use.
     #[pin]
     pub(super) quirks: Quirks,
-}
-
-/// The sizes that are in effect on a connection, in bytes.
-pub(super) struct AppliedSizes {
-    /// The longest message that we send inline.
-    pub(super) send: Atomic<u32>,
-    /// The size of our Receives.
-    pub(super) receive: Atomic<u32>,
 }
 
 /// The state of a requester's connection that completions reach.
@@ -59,10 +77,8 @@ impl Requester {
         pin_init!(Self {
             credits <- CallCredits::new(credits),
             silence: Silence::new(),
-            sizes: AppliedSizes {
-                send: Atomic::new(0),
-                receive: Atomic::new(0),
-            },
+            send_size: Atomic::new(0),
+            receive_size: Atomic::new(0),
             quirks <- Quirks::new(),
         })
     }
@@ -78,7 +94,11 @@ pub(super) struct Endpoint {
     conn: Connection<Requester>,
     pub(super) regions: Regions,
     /// The last attempt to make more memory regions has failed.
-    no_more_regions: Atomic<bool>,
+    pub(super) no_more_regions: AtomicFlag,
+    /// Send buffers of calls that were given up after their Send was posted. The device may still
+    /// be reading them.
+    #[pin]
+    given_up: SpinLock<CachedVec<SendBuf, KVmalloc>>,
     #[pin]
     replenish: Work<Endpoint, REPLENISH>,
     #[pin]
@@ -87,7 +107,7 @@ pub(super) struct Endpoint {
     close: Work<Endpoint, CLOSE>,
 }
 
-/// The work item that makes more memory regions; see [`regions`].
+/// The work item that makes more memory regions.
 pub(super) const REPLENISH: u64 = 0;
 /// The work item that closes the connection; see `call/fence.rs`.
 pub(super) const CLOSE: u64 = 1;
@@ -109,18 +129,24 @@ impl Deref for Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint of the parts of a connection. The caller makes it the current one. May
-    /// sleep.
+    /// Makes an endpoint of the parts of a connection, over which at most `calls` calls are sent at
+    /// the same time. The caller makes it the current one. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(parts: Parts<Requester>, regions: Regions) -> Result<Arc<Self>> {
+    pub(super) fn new(parts: Parts<Requester>, regions: Regions, calls: u32) -> Result<Arc<Self>> {
+        // CAST: `usize` has at least 32 bits.
+        let given_up = parts
+            .pd
+            .allocator()
+            .with_capacity(calls as usize, GFP_KERNEL)?;
         Arc::try_pin_init(
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 regions,
-                no_more_regions: Atomic::new(false),
+                no_more_regions: AtomicFlag::new(false),
+                given_up <- new_spinlock!(given_up, "rpcrdma::Endpoint::given_up"),
                 replenish <- kernel::new_work!("rpcrdma::Endpoint::replenish"),
                 grow <- kernel::new_work!("rpcrdma::Endpoint::grow"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
@@ -132,16 +158,6 @@ impl Endpoint {
     /// Returns the requester's part of the connection.
     pub(super) fn requester(&self) -> &Requester {
         self.shared().role()
-    }
-
-    /// Returns whether the last attempt to make more memory regions has failed.
-    pub(super) fn has_no_more_regions(&self) -> bool {
-        self.no_more_regions.load(Relaxed)
-    }
-
-    /// Notes whether an attempt to make more memory regions has failed.
-    pub(super) fn set_no_more_regions(&self, failed: bool) {
-        self.no_more_regions.store(failed, Relaxed);
     }
 
     /// Allocates the buffers for replies to the server's calls. A second call changes nothing. May
@@ -162,7 +178,177 @@ impl Endpoint {
     ///
     /// `ENOMEM`, `EIO`.
     pub(super) fn exchange(&self, old: SendBuf) -> Result<SendBuf> {
-        self.calls().exchange(self.pd(), old)
+        let len = old.capacity();
+        match self.keep(old) {
+            Some(buf) => Ok(buf),
+            None => SendBuf::new(self.pd(), len, GFP_ATOMIC),
+        }
+    }
+
+    /// Keeps `old`, and returns a buffer that the device has finished with, if there is one.
+    fn keep(&self, old: SendBuf) -> Option<SendBuf> {
+        let mut given_up = self.given_up.lock();
+        if let Some(done) = given_up.iter_mut().find(|buf| !buf.in_flight()) {
+            return Some(core::mem::replace(done, old));
+        }
+        // Without room, `old` is freed when the queue pair is drained.
+        let _ = given_up.push_within_capacity(old);
+        None
+    }
+}
+
+/// Regions for payloads, and regions for any chunk. On a device with one kind of region, both pools
+/// are the same.
+pub(super) struct Regions {
+    plain: Arc<MrPool>,
+    gapped: Arc<MrPool>,
+    /// Mapping a region may take long, or sleep.
+    slow: bool,
+}
+
+impl Regions {
+    /// Makes regions of `depth` pages each for a new connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrPool::new`].
+    pub(super) fn new(pd: &Arc<Pd>, depth: u32) -> Result<Self> {
+        if !pd.limits().sg_gaps {
+            let all = MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN + FIRST_GAPPED)?;
+            return Ok(Self {
+                plain: all.clone(),
+                gapped: all,
+                slow: pd.limits().slow_mapping,
+            });
+        }
+        Ok(Self {
+            plain: MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN)?,
+            gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
+            slow: pd.limits().slow_mapping,
+        })
+    }
+
+    /// Returns whether mapping a region may take long, or sleep.
+    pub(super) fn are_slow(&self) -> bool {
+        self.slow
+    }
+
+    /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
+    pub(super) fn widest(&self) -> Kind {
+        if Arc::ptr_eq(&self.plain, &self.gapped) {
+            Kind::Plain
+        } else {
+            Kind::Gapped
+        }
+    }
+
+    /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
+    /// is none. Allocates no memory.
+    pub(super) fn get(&self, kind: Kind) -> Option<Mr> {
+        if kind == Kind::Plain {
+            if let Some(region) = self.plain.get() {
+                return Some(region);
+            }
+        }
+        self.gapped.get()
+    }
+
+    /// Returns the number of all regions.
+    pub(super) fn total(&self) -> u32 {
+        self.each().map(|pool| pool.total()).sum()
+    }
+
+    /// Returns the numbers of regions by state.
+    pub(super) fn counts(&self) -> PoolCounts {
+        self.each().fold(PoolCounts::default(), |sum, pool| {
+            let census = pool.counts();
+            PoolCounts {
+                total: sum.total + census.total,
+                idle: sum.idle + census.idle,
+                unusable: sum.unusable + census.unusable,
+            }
+        })
+    }
+
+    /// Makes [`BATCH`] more regions of each kind that has run out since the last call and of which
+    /// fewer than that are idle. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`MrPool::grow`]. Regions that were made before the failure remain.
+    fn refill(&self) -> Result {
+        for pool in self.each() {
+            if pool.take_starved() && pool.available() < BATCH {
+                pool.grow(BATCH)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns each pool once.
+    fn each(&self) -> impl Iterator<Item = &MrPool> {
+        let other = (!Arc::ptr_eq(&self.plain, &self.gapped)).then_some(&*self.gapped);
+        [Some(&*self.plain), other].into_iter().flatten()
+    }
+}
+
+impl Endpoint {
+    /// Has a worker make more regions. The worker wakes the RPCs that wait for regions, after a
+    /// failure as well: the regions in use come back in time. Any context.
+    pub(super) fn order_regions(self: &Arc<Self>) {
+        let owner = self.shared().owner();
+        // The queue refuses an item that is queued already, and that one suffices.
+        let _ = owner.queue().enqueue::<_, REPLENISH>(self.clone());
+    }
+
+    /// Makes more regions if few are idle.
+    fn replenish(&self) {
+        let xprt = self.shared().owner();
+        let before = self.regions.total();
+        let filled = self.regions.refill();
+        // No other context makes regions, so the difference is the number that was made here.
+        let made = self.regions.total() - before;
+        if made == 0 && filled.is_ok() {
+            return;
+        }
+        self.no_more_regions.store(filled.is_err(), Relaxed);
+        xprt.data().stats.mrs_allocated.add(made.into());
+        trace::createmrs(traced::peer(xprt), made);
+    }
+}
+
+impl WorkItem<REPLENISH> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    fn run(this: Arc<Self>) {
+        if !this.is_closed() {
+            this.replenish();
+        }
+        this.shared().owner().wake_write_space();
+    }
+}
+
+/// Idle memory regions that a slot keeps for its next call, so that these need not go through the
+/// pools, whose locks all slots share. At most one of each kind.
+pub(super) struct Spare {
+    plain: Option<Mr>,
+    gapped: Option<Mr>,
+}
+
+impl Spare {
+    /// No region.
+    pub(super) const NONE: Self = Self {
+        plain: None,
+        gapped: None,
+    };
+
+    /// Returns the place for a region of this kind.
+    #[inline(always)]
+    pub(super) fn of(&mut self, kind: Kind) -> &mut Option<Mr> {
+        match kind {
+            Kind::Plain => &mut self.plain,
+            Kind::Gapped => &mut self.gapped,
+        }
     }
 }
 

@@ -10,11 +10,13 @@
 //! are only used towards a server that has sent none, or that has asked for them by the Connection
 //! Configuration Protocol.
 //!
-//! - [`conf`]: the server is asked for its configuration, before the session begins.
+//! - [`Conf`]: the server is asked for its configuration. The call is the first message of a
+//!   connection, before its session begins, and nothing else is sent before the answer has arrived.
+//!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`align`]: the server wants the payload of an inline call aligned, by padding before it
-//!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
-//!   the call has padding before it.
+//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
+//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -22,25 +24,34 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
+use kernel::sync::{new_spinlock, SpinLock};
+use kernel::time::{msecs_to_jiffies, Jiffies};
 
-use super::config::Config;
+use super::config::{Config, MAX_SEGMENTS, PADDING};
 use crate::conn::credits::CallCredits;
-use crate::conn::role::{ConnOf, QpOf, Role};
+use crate::conn::role::{ConnOf, QpOf, Role, XprtRef as _};
 use crate::conn::terms::Capabilities;
+use crate::conn::traced::peer;
+use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padded::{room, Room};
 use crate::proto::legacy::padding::Padding;
+use crate::proto::legacy::request::{call, hear, Heard};
 use crate::proto::legacy::round_up;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
 use crate::rdma::device::Limits;
 use crate::rdma::send::SendBuf;
+use crate::sunrpc::random;
 use crate::sunrpc::sysctl::{IntSysctl, Sysctl};
 use crate::sunrpc::xdr_buf::XdrBuf;
+use crate::wire::conf_rdma::Request;
 use crate::wire::message::Body;
 use crate::wire::v1::begin_padded;
+use crate::wire::{Direction, Limits as ReplyLimits, Message, Version};
+use crate::work::WakeEvent;
 
-mod conf;
 mod read_chunks;
 
 pub(super) use read_chunks::MOST as TAGS;
@@ -53,6 +64,11 @@ static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
 /// The tunables of this folder.
 pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::Int(&CONF), Sysctl::Int(&READ_CHUNKS)];
 
+/// The time in milliseconds in which the server has to answer.
+const PATIENCE_MS: u32 = 5_000;
+/// The time in milliseconds after which a wait checks whether the transport is still needed.
+const CHECK_MS: u32 = 500;
+
 /// The most RDMA Reads of a server's memory that may be outstanding.
 const READS: u8 = 4;
 
@@ -61,35 +77,28 @@ const READS: u8 = 4;
 pub(super) struct Settings {
     /// The server is asked for its configuration.
     asks: bool,
-    /// The RDMA Reads of the server's memory that may be outstanding.
-    reads: u8,
+    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are
+    /// allowed, and the device does them without memory regions.
+    pub(super) reads: u8,
+    /// The work requests that these RDMA Reads may take on the send queue.
+    pub(super) send_wr: u32,
 }
 
 impl Settings {
     /// Reads the tunables.
     pub(super) fn new(limits: &Limits) -> Self {
-        let reads = READ_CHUNKS.get() != 0 && !limits.reads_need_regions;
+        let (reads, send_wr) = if READ_CHUNKS.get() != 0 && !limits.reads_need_regions {
+            (
+                limits.max_qp_init_rd_atom.min(READS),
+                read_chunks::WORK_REQUESTS,
+            )
+        } else {
+            (0, 0)
+        };
         Self {
             asks: CONF.get() != 0,
-            reads: if reads {
-                limits.max_qp_init_rd_atom.min(READS)
-            } else {
-                0
-            },
-        }
-    }
-
-    /// Returns how many RDMA Reads of the server's memory may be outstanding: none, unless they are
-    /// allowed, and the device does them without memory regions.
-    pub(super) fn reads(self) -> u8 {
-        self.reads
-    }
-
-    /// Returns the work requests that these RDMA Reads may take on the send queue.
-    pub(super) fn send_wr(self) -> u32 {
-        match self.reads {
-            0 => 0,
-            _ => read_chunks::WORK_REQUESTS,
+            reads,
+            send_wr,
         }
     }
 }
@@ -105,7 +114,7 @@ pub(super) struct Quirks {
     /// The server has sent no private data.
     may_be_old: AtomicFlag,
     #[pin]
-    conf: conf::Conf,
+    conf: Conf,
     /// The replies with read chunks.
     #[pin]
     pub(super) reads: read_chunks::ReadReplies,
@@ -116,7 +125,7 @@ impl Quirks {
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             may_be_old: AtomicFlag::new(false),
-            conf <- conf::Conf::new(),
+            conf <- Conf::new(),
             reads <- read_chunks::ReadReplies::new(),
         })
     }
@@ -146,7 +155,7 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            let request = conf::request(config, served);
+            let request = request(config, served);
             terms = self.conf.ask((conn, qp, credits), out, request, one)?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
@@ -182,18 +191,36 @@ impl Quirks {
     }
 }
 
-/// The place of an aligned payload in a message.
-pub(super) type Place = Room;
+/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns
+/// the length of the header, and that of header and message. `None`: the call has no payload, or
+/// there is no space for the padding.
+///
+/// # Errors
+///
+/// `EMSGSIZE`.
+pub(super) fn write_aligned(
+    align: u32,
+    (call, data_touch): (&XdrBuf<'_>, impl Fn() -> bool),
+    thresholds: &Thresholds,
+    (xid, credits, task): (u32, u32, Lazy<impl FnOnce() -> Task + Copy>),
+    out: &mut [u8],
+) -> Result<Option<(usize, usize)>> {
+    let Some(place) = place(align, call, data_touch, thresholds) else {
+        return Ok(None);
+    };
+    let lengths = write_at(&place, (xid, credits), call, out)?;
+    trace::padded_call(task, xid, place.align, place.pad);
+    Ok(Some(lengths))
+}
 
 /// Returns the place of the payload of an inline call over a connection with these thresholds.
-/// `None`: the call has no payload, or there is no space for the padding.
-pub(super) fn align(
+fn place(
     align: u32,
     call: &XdrBuf<'_>,
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
-) -> Option<Place> {
-    let padding = Padding::new(align, align).ok()?;
+) -> Option<Room> {
+    let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
     }
@@ -214,8 +241,8 @@ fn begins_payload(call: &XdrBuf<'_>) -> bool {
 /// # Errors
 ///
 /// `EMSGSIZE`.
-pub(super) fn write_aligned(
-    place: &Place,
+fn write_at(
+    place: &Room,
     (xid, credits): (u32, u32),
     call: &XdrBuf<'_>,
     out: &mut [u8],
@@ -234,7 +261,198 @@ pub(super) fn write_aligned(
     Ok((at, end))
 }
 
-/// Traces a call that was written by [`write_aligned`].
-pub(super) fn trace_aligned(place: &Place, task: Lazy<impl FnOnce() -> Task + Copy>, xid: u32) {
-    trace::padded_call(task, xid, place.align, place.pad);
+/// The exchange of a connection.
+#[pin_data]
+struct Conf {
+    /// An answer is awaited.
+    waiting: AtomicFlag,
+    #[pin]
+    state: SpinLock<Asked>,
+    #[pin]
+    changed: WakeEvent,
+}
+
+/// The data that the lock of [`Conf`] protects.
+struct Asked {
+    /// The XID of the call, and the request in the call, until the answer.
+    asked: Option<(u32, Request)>,
+    /// The answer, once it has arrived.
+    answer: Option<Answer>,
+}
+
+/// The answer of a server that was asked.
+#[derive(Clone, Copy)]
+enum Answer {
+    /// The connection is configured.
+    Agreed(Configuration),
+    /// The server does not serve the protocol: the connection is as if nothing had been asked.
+    Unserved,
+    /// The answer is not accepted.
+    Rejected,
+}
+
+impl Conf {
+    /// Makes the state of a connection over which nothing was asked.
+    fn new() -> impl PinInit<Self> {
+        let state = Asked {
+            asked: None,
+            answer: None,
+        };
+        pin_init!(Self {
+            waiting: AtomicFlag::new(false),
+            state <- new_spinlock!(state, "rpcrdma::Conf::state"),
+            changed <- WakeEvent::new(),
+        })
+    }
+
+    /// Asks the server, and returns the terms of version one that follow: the server's answer has
+    /// precedence over `one`, which its private data say. `out` is a buffer for the call. Sleeps.
+    ///
+    /// # Errors
+    ///
+    /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
+    /// cannot be sent.
+    //= 5666-6.1-1 before any other RPC program
+    //= 5666-6.1-4 sends nothing else until answered
+    fn ask<R: Role>(
+        &self,
+        (conn, qp, credits): Link<'_, R>,
+        out: &mut SendBuf,
+        request: Request,
+        one: Thresholds,
+    ) -> Result<Thresholds> {
+        let xid = random();
+        let len = write(out.as_mut_slice(), (xid, credits.requested()), &request)?;
+        self.begin(xid, request);
+        let no_regions = core::iter::empty();
+        let posted = qp.post_send(R::CONTROL, no_regions, out, len, true);
+        posted.map_err(|_| ENOTCONN)?;
+        let answer = self.wait(|| conn.owner().is_abandoned());
+        trace_answer(conn, answer.as_ref());
+        match answer {
+            None => Err(ETIMEDOUT),
+            Some(Answer::Rejected) => Err(EPROTO),
+            Some(Answer::Unserved) => Ok(one),
+            Some(Answer::Agreed(agreed)) => {
+                configure(conn, &agreed);
+                Ok(Thresholds {
+                    client_to_server: agreed.max_call,
+                    server_to_client: agreed.max_reply,
+                    ..one
+                })
+            }
+        }
+    }
+
+    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// dropped. Returns `false` if no answer is awaited.
+    fn received<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
+        if !self.waiting.load(Relaxed) {
+            return false;
+        }
+        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
+        let message = Message::decode_as(Version::One, bytes, &limits);
+        if !self.hear(message.ok().as_ref()) {
+            conn.breach(Breach::Conf);
+        }
+        true
+    }
+
+    /// Notes that the call is about to be sent.
+    fn begin(&self, xid: u32, request: Request) {
+        self.state.lock().asked = Some((xid, request));
+        self.waiting.store(true, Relaxed);
+    }
+
+    /// Waits for the answer, until the transport `is_abandoned`. Sleeps.
+    fn wait(&self, is_abandoned: impl Fn() -> bool) -> Option<Answer> {
+        let mut left: Jiffies = msecs_to_jiffies(PATIENCE_MS);
+        loop {
+            let answer = self.state.lock().answer;
+            if answer.is_some() || left == 0 || is_abandoned() {
+                self.waiting.store(false, Relaxed);
+                return answer;
+            }
+            let slice = left.min(msecs_to_jiffies(CHECK_MS).max(1));
+            let rest = self.changed.wait(slice);
+            left -= slice - rest.min(slice);
+        }
+    }
+
+    /// Handles a message, if it can be decoded. Returns `false` if the message is not the answer,
+    /// or if the answer is not accepted.
+    fn hear(&self, message: Option<&Message<'_>>) -> bool {
+        let mut state = self.state.lock();
+        let answer = message.and_then(|message| state.hear(message));
+        if state.answer.is_none() {
+            state.answer = answer;
+        }
+        drop(state);
+        self.changed.announce();
+        matches!(answer, Some(Answer::Agreed(_) | Answer::Unserved))
+    }
+}
+
+impl Asked {
+    /// Handles the answer.
+    fn hear(&mut self, message: &Message<'_>) -> Option<Answer> {
+        let (xid, request) = self.asked.take_if(|(xid, _)| *xid == message.xid())?;
+        let heard = match message.body() {
+            Body::Msg { lists, payload } if lists.is_empty() => hear(xid, payload),
+            Body::Error(_) => Heard::Refused,
+            _ => Heard::Malformed,
+        };
+        Some(match heard {
+            Heard::Malformed => Answer::Rejected,
+            Heard::Refused => Answer::Unserved,
+            Heard::Reply(reply) => {
+                Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
+            }
+        })
+    }
+}
+
+/// Returns the configuration that we tell the server. Our device serves `reads` RDMA Reads at the
+/// same time.
+fn request(config: &Config, reads: u8) -> Request {
+    Request {
+        maxcall_sendsize: config.inline_send,
+        maxreply_sendsize: config.receive_size(),
+        maxrdmaread: reads.into(),
+    }
+}
+
+/// Applies the server's answer, apart from the thresholds, before the session begins.
+fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
+    if !agreed.read_chunks {
+        conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
+    }
+    // The administrator bounds the padding.
+    let padding = agreed
+        .padding
+        .filter(|padding| padding.align() <= PADDING.get());
+    if let Some(padding) = padding {
+        conn.add_capabilities(Capabilities::aligned(padding.align()));
+    }
+}
+
+/// Traces the answer, or that there is none.
+fn trace_answer<R: Role>(conn: &ConnOf<R>, answer: Option<&Answer>) {
+    let (word, agreed) = match answer {
+        None => ("silent", None),
+        Some(Answer::Rejected) => ("rejected", None),
+        Some(Answer::Unserved) => ("unserved", None),
+        Some(Answer::Agreed(agreed)) => ("agreed", Some(agreed)),
+    };
+    trace::conf_answer(peer(conn.owner()), word, agreed);
+}
+
+/// Writes the call. Returns its length.
+fn write(out: &mut [u8], (xid, credits): (u32, u32), request: &Request) -> Result<usize> {
+    let header = Version::One.inline(out, xid, credits, Direction::Call);
+    let at = header.map_err(|_| EMSGSIZE)?;
+    let call = call(xid, request);
+    let len = at + call.len();
+    out.get_mut(at..len).ok_or(EMSGSIZE)?.copy_from_slice(&call);
+    Ok(len)
 }

@@ -4,10 +4,15 @@
 //!
 //! There are three occasions. A reply has arrived, and the peer has not invalidated all regions of
 //! the call. SUNRPC gives up a call whose reply has not arrived, or frees the pages of a call in
-//! order to encode it again ([`super::give_up`]). Or the connection is closed. On the first two, a
-//! chain of LOCAL_INV is posted. Its last LOCAL_INV completes after everything before it on the
-//! send queue, the call's Send included. On the third, the queue pair is drained, and no peer
-//! reaches the memory any more.
+//! order to encode it again. Or the connection is closed. On the first two, a chain of LOCAL_INV is
+//! posted. Its last LOCAL_INV completes after everything before it on the send queue, the call's
+//! Send included. On the third, the queue pair is drained, and no peer reaches the memory any more.
+//!
+//! A server that has not answered a call may be about to write its result, or may be writing. If
+//! the memory is invalidated then, the device refuses the server's access, which ends the
+//! connection for every call. (rxe even continues a write that it has begun: its LOCAL_INV does not
+//! stop one.) So a task that gives up a call waits for the reply for a short time. The reply shows
+//! that the server has finished.
 //!
 //! A connection may fail while a chain is under way. A task that waits for the chain must not wait
 //! for the transport's own close then: that close needs the send lock, which the task may hold. (A
@@ -17,61 +22,44 @@
 
 use kernel::prelude::*;
 use kernel::sync::{Arc, SpinLockGuard};
+use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
 
-use super::super::endpoint::{Conn, Endpoint, QueuePair, CLOSE};
+use super::super::endpoint::{tags, Conn, Endpoint, QueuePair, CLOSE};
 use super::super::transport::{task_of, Client};
-use super::prepare::reply_shape;
-use super::slot::{Locked, Slot};
-use super::table::SlotTable;
+use super::marshal::reply_shape;
+use super::slot::{Locked, Slot, FOREVER};
+use super::SlotTable;
 use crate::conn;
 use crate::observe::trace::{self, Lazy, Source, Task, WcStatus};
 use crate::rdma::mr::Mr;
+use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Pinned;
+use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
 
-/// How an RPC ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    /// With a reply of this length in bytes, chunks included.
-    Length(u32),
-    /// With `EIO`: the responder could not process the call, or its reply was not acceptable.
-    Failed,
-}
+/// How long a task waits for the reply to a call that it gives up, in milliseconds.
+const LINGER_MS: u32 = 2_000;
+/// How long a LOCAL_INV may take before the connection is closed, in milliseconds.
+const FENCE_MS: u32 = 2_000;
+
+/// How an RPC ends: with a reply of this length in bytes, chunks included; or with `EIO`, because
+/// the responder could not process the call, or its reply was not acceptable.
+pub(super) type Status = Result<u32>;
 
 /// How an RPC ends once its memory is invalidated.
 pub(super) enum Ending {
     /// With this status; the reply is in place, if there is one.
     With(Status),
-    /// With a reply that has to be copied into place first.
-    Copy(DeferredReply),
-}
-
-/// The inline part of a reply that arrived while the peer could still reach the memory where the
-/// reply belongs. The DMA layer may have a bounce buffer for that memory as well, whose contents
-/// would overwrite the reply.
-///
-/// The copy may be `vmalloc()` memory, so it is not dropped while a spinlock is held.
-pub(super) struct DeferredReply {
-    pub(super) message: KVVec<u8>,
-    /// The bytes that came through the write chunk, if it was used.
-    pub(super) chunk: Option<u32>,
-}
-
-impl DeferredReply {
-    /// Keeps a copy of `message`. Does not sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn copied(message: &[u8], chunk: Option<u32>) -> Result<Self> {
-        let mut copy = KVVec::new();
-        copy.extend_from_slice(message, GFP_ATOMIC)?;
-        Ok(Self {
-            message: copy,
-            chunk,
-        })
-    }
+    /// With a reply whose inline part has to be copied into place first. It arrived while the peer
+    /// could still reach the memory where the reply belongs. The DMA layer may have a bounce buffer
+    /// for that memory as well, whose contents would overwrite the reply.
+    Copy {
+        /// May be `vmalloc()` memory, so it is not dropped while a spinlock is held.
+        message: KVVec<u8>,
+        /// The bytes that came through the write chunk, if it was used.
+        chunk: Option<u32>,
+    },
 }
 
 /// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that came
@@ -84,18 +72,18 @@ pub(super) fn place(
     chunk: Option<u32>,
 ) -> Status {
     let placed = rqst.place_reply(message, chunk);
-    xprt.data().stats().fixup(placed.copied);
+    xprt.data().stats.fixup(placed.copied);
     let shape = Lazy(|| reply_shape(&rqst.recv_buf()));
     trace::fixup(task_of(rqst), placed.copied, shape);
-    Status::Length(placed.len)
+    Ok(placed.len)
 }
 
 /// Completes an RPC whose memory is out of the peer's reach. Does not sleep.
 #[inline(always)]
 pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
     match status {
-        Status::Length(len) => rqst.complete(len),
-        Status::Failed => rqst.fail(EIO),
+        Ok(len) => rqst.complete(len),
+        Err(error) => rqst.fail(error),
     }
 }
 
@@ -130,7 +118,7 @@ pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task)
     for region in contents.live() {
         trace::mr_localinv(task, conn::traced::region(region));
     }
-    match qp.post_invalidate(slot.invalidation_tag(), &mut contents.regions) {
+    match qp.post_invalidate(tags::invalidation(slot.index), &mut contents.regions) {
         Ok(_) => Ok(()),
         Err(error) => {
             let error = Error::from(error);
@@ -214,7 +202,7 @@ fn finish(xprt: &Xprt<Client>, slot: &Slot, mut locked: SpinLockGuard<'_, Locked
     };
     let mut rqst = rqst.resume(xprt);
     let status = match ending {
-        Ending::Copy(reply) => place(xprt, &mut rqst, &reply.message, reply.chunk),
+        Ending::Copy { message, chunk } => place(xprt, &mut rqst, &message, chunk),
         Ending::With(status) => status,
     };
     complete(rqst, status);
@@ -232,5 +220,123 @@ fn finish_drained(xprt: &Xprt<Client>, slot: &Slot, locked: SpinLockGuard<'_, Lo
     if !finish(xprt, slot, locked) {
         // A call that hangs does less harm than memory that a peer writes to.
         kernel::pr_warn_once!("a memory region is live on a connection that was drained\n");
+    }
+}
+
+/// Gives a call up for SUNRPC: waits until its memory is out of the peer's reach. May sleep.
+pub(in crate::client) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    // Most RPCs were completed.
+    if rqst.slot().data().is_in_use() {
+        release_used(client, xprt, rqst);
+    }
+}
+
+/// Implements [`release`] for a slot that may not be idle.
+#[inline(never)]
+fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let slot: &Slot = rqst.slot().data();
+    let locked = slot.lock();
+    if locked.is_idle() {
+        return;
+    }
+    let (sent, linger) = (locked.is_sent(locked.epoch), may_be_answered(&locked));
+    drop(locked);
+    if linger {
+        slot.wait_while(msecs_to_jiffies(LINGER_MS), Locked::is_awaited);
+    }
+    if sent {
+        let answered = slot.lock().answered;
+        trace::given_up(task_of(rqst), rqst.xid(), linger, answered);
+    }
+    abandon(client, xprt, rqst);
+}
+
+/// Returns whether the answer to a call may still arrive.
+fn may_be_answered(locked: &Locked) -> bool {
+    let Some(ep) = locked.ep.as_ref().filter(|_| locked.is_awaited()) else {
+        return false;
+    };
+    !ep.is_closed() && !ep.qp().is_broken() && !ep.is_silent()
+}
+
+/// Invalidates the memory of a call, and waits until that is done. If the server has not answered,
+/// the credit of the call stays taken until it does. May sleep.
+fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let slot: &Slot = rqst.slot().data();
+    let mut locked = slot.lock();
+    if locked.drop_unsent() {
+        return;
+    }
+    let Some(ep) = client.endpoint().filter(|ep| locked.epoch == ep.epoch()) else {
+        // The connection is being closed. Its sweep will take this slot, or is waiting for the lock
+        // that is held here.
+        locked.abandon();
+        drop(locked);
+        return await_invalidation(slot, None);
+    };
+    if !locked.answered {
+        ep.requester().credits.given_up(ep.shared());
+    }
+    if locked.contents.is_exposed() {
+        trace::mrs_zap(task_of(rqst));
+        locked.abandon();
+        if post(ep.qp(), slot, &mut locked, task_of(rqst).get()).is_err() {
+            order_close(&ep);
+        }
+        drop(locked);
+        await_invalidation(slot, Some(&ep));
+    } else if locked.answered {
+        // The message has arrived, so the device does not read the send buffer any more.
+        locked.reset();
+    } else {
+        let old = locked.contents.out.take();
+        locked.reset();
+        drop(locked);
+        replace_buffer(&ep, xprt, slot, old);
+    }
+}
+
+/// Waits until an abandoned slot is idle. Sleeps.
+///
+/// A LOCAL_INV over `ep`, the slot's connection, waits until the Sends before it are acknowledged.
+/// If that takes long, the server's device is not there. Closing the connection is then quicker
+/// than waiting until our device reports a failure.
+fn await_invalidation(slot: &Slot, ep: Option<&Arc<Endpoint>>) {
+    if let Some(ep) = ep {
+        if slot.wait_while(msecs_to_jiffies(FENCE_MS), Locked::is_abandoned) {
+            return;
+        }
+        order_close(ep);
+    }
+    slot.wait_while(FOREVER, Locked::is_abandoned);
+}
+
+/// Takes back a call that SUNRPC is about to encode again: waits until its memory is out of the
+/// peer's reach. A call that was sent is not sent again over the same connection. May sleep.
+pub(in crate::client) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let slot: &Slot = rqst.slot().data();
+    let used = slot.lock().used_epoch();
+    abandon(client, xprt, rqst);
+    // A slot that was swept in the meantime is free for the next connection.
+    let mut locked = slot.lock();
+    // INVARIANT: `abandon` has left no regions.
+    if used.is_some_and(|epoch| locked.withdraw(epoch)) {
+        // The lock is held, so this concerns the call's own connection.
+        xprt.force_disconnect();
+    }
+}
+
+/// Takes the send buffer away from a slot whose Send the device may not have finished with.
+fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, slot: &Slot, old: Option<SendBuf>) {
+    match old.map(|buf| ep.exchange(buf)) {
+        Some(Ok(buf)) => slot.replace_buffer(buf, ep),
+        // The slot gets a buffer with the next connection.
+        Some(Err(_)) => {
+            let locked = slot.lock();
+            if locked.belongs_to(ep.epoch()) {
+                xprt.force_disconnect();
+            }
+        }
+        None => {}
     }
 }

@@ -1,25 +1,131 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Posts calls. The caller holds SUNRPC's send lock.
+//! Prepares and posts calls.
 //!
-//! As a rule [`super::prepare`] has prepared the call before. The call is prepared here if there
-//! was no connection then, or a different one, or if memory regions were lacking.
+//! As a rule a call is prepared outside the send lock, when SUNRPC has just encoded it, and posted
+//! once it holds that lock and a credit. It is prepared under the send lock if there was no
+//! connection before, or a different one, or if memory regions were lacking.
+//!
+//! The lock of the slot is held while a call is prepared, unless mapping memory may take long or
+//! sleep on this device ([`Regions::are_slow`]). On such a device the task takes the contents of
+//! the slot, and leaves the slot in phase Preparing. Nothing else changes a slot in this phase:
+//! other tasks find no regions to take back, and the sweep of a closed connection waits for the end
+//! of the phase. Mapping allocates without I/O, so it never waits for a connection that the sweep
+//! delays. On other devices mapping is a matter of some instructions, and taking the lock twice
+//! would cost more than it saves.
+//!
+//! [`Regions::are_slow`]: super::super::endpoint::Regions::are_slow
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 
-use super::super::endpoint::Endpoint;
+use super::super::endpoint::{tags, Endpoint};
 use super::super::transport::{task_of, Client};
-use super::contents::Contents;
-use super::prepare::{prepare, PrepareError};
-use super::slot::{Locked, Slot};
-use super::table::SlotTable;
+use super::marshal::marshal;
+use super::slot::{Contents, Locked, Slot};
+use super::SlotTable;
 use crate::conn;
+use crate::mem::MemallocScope;
+use crate::observe::stats::Stats;
 use crate::observe::trace;
 use crate::rdma::qp::PostError;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
+use crate::wire::EncodeError;
+
+/// Why a call could not be prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::client) enum PrepareError {
+    /// There is no connection at the moment.
+    NotConnected,
+    /// No memory region is idle at the moment.
+    NoRegions,
+    /// The slot has no send buffer at the moment.
+    NoBuffer,
+    /// The DMA layer has no room at the moment.
+    NoMapping,
+    /// This transport cannot carry the call: it is too long, or its memory cannot be mapped.
+    Impossible(Error),
+}
+
+impl PrepareError {
+    /// Returns the (negative) errno that trace events show.
+    pub(super) fn errno(self) -> i32 {
+        match self {
+            Self::NotConnected => ENOTCONN,
+            Self::NoRegions => EAGAIN,
+            Self::NoBuffer => ENOBUFS,
+            Self::NoMapping => ENOMEM,
+            Self::Impossible(error) => error,
+        }
+        .to_errno()
+    }
+
+    /// Translates the error of mapping memory for DMA.
+    pub(super) fn of_mapping(error: Error) -> Self {
+        match error {
+            ENOMEM => Self::NoMapping,
+            error => Self::Impossible(error),
+        }
+    }
+}
+
+impl From<EncodeError> for PrepareError {
+    fn from(_: EncodeError) -> Self {
+        Self::Impossible(EMSGSIZE)
+    }
+}
+
+/// Prepares a call for the connection of its slot. A call that is under way is left alone. Does not
+/// sleep, unless the driver of the device does.
+///
+/// # Errors
+///
+/// See [`PrepareError`]. The slot is idle after an error.
+#[inline(never)]
+pub(in crate::client) fn prepare(
+    rqst: &Rqst<'_, Client>,
+    stats: &Stats,
+) -> Result<(), PrepareError> {
+    let slot: &Slot = rqst.slot().data();
+    let mut locked = slot.lock();
+    // ORDERING: a connection is marked as closed before its sweep takes this lock. So the sweep
+    // finds the phase Preparing, or the mark is seen here.
+    let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());
+    let ep = ep.ok_or(PrepareError::NotConnected)?;
+    if ep.regions.are_slow() {
+        let ep = ep.clone();
+        return prepare_unlocked(&ep, (slot, locked), rqst, stats);
+    }
+    let Some((ep, contents)) = locked.begin_prepare() else {
+        return Ok(());
+    };
+    marshal(ep, rqst, contents, stats)?;
+    locked.set_prepared(slot);
+    Ok(())
+}
+
+/// Prepares a call without the lock of its slot. May sleep.
+#[cold]
+fn prepare_unlocked(
+    ep: &Arc<Endpoint>,
+    (slot, mut locked): (&Slot, SpinLockGuard<'_, Locked>),
+    rqst: &Rqst<'_, Client>,
+    stats: &Stats,
+) -> Result<(), PrepareError> {
+    let Some(mut contents) = locked.begin_preparing(slot) else {
+        return Ok(());
+    };
+    drop(locked);
+    let noio = MemallocScope::noio();
+    contents.reset();
+    let done = marshal(ep, rqst, &mut contents, stats);
+    drop(noio);
+    slot.end_preparing(contents, done.is_ok());
+    done
+}
 
 /// Sends a call over the current connection.
 ///
@@ -65,7 +171,7 @@ fn post_prepared(
         trace::mr_fastregs(task_of(rqst), || {
             contents.regions.iter().map(conn::traced::region)
         });
-        let full = || client.stats().send_queue_full();
+        let full = || client.stats.send_queue_full.add(1);
         xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, slot, contents))
     })?;
     report(ep, rqst, posted)
@@ -86,7 +192,7 @@ fn post_chain(ep: &Endpoint, slot: &Slot, contents: &mut Contents) -> Result<u64
     let Some(out) = out.as_mut() else {
         return Err(PostError::Invalid);
     };
-    let (tag, signalled) = (slot.send_tag(), false);
+    let (tag, signalled) = (tags::send(slot.index), false);
     let post = || ep.qp().post_send(tag, regions, out, *out_len, signalled);
     let conn = ep.shared();
     conn.post_noted(terms.is_watched(), post, |posted, session, now| {
@@ -143,11 +249,11 @@ fn prepare_once(
     xprt: &Xprt<Client>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<bool, SendError> {
-    let mut done = prepare(rqst, client.stats());
+    let mut done = prepare(rqst, &client.stats);
     if done == Err(PrepareError::NoRegions) {
         endpoint(rqst)?.order_regions();
         SlotTable::of(xprt).take_regions_back();
-        done = prepare(rqst, client.stats());
+        done = prepare(rqst, &client.stats);
     }
     match done {
         Ok(()) => Ok(true),
@@ -180,7 +286,7 @@ fn fail(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>, error: Error) -> Result<()
 /// Has SUNRPC try again when the worker that makes regions has run, which always happens; or after
 /// a while, if no more regions could be made last time.
 fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
-    if ep.has_no_more_regions() {
+    if ep.no_more_regions.load(Relaxed) {
         ep.order_regions();
         return SendError::NoResources;
     }

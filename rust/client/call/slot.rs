@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Request slots, and the phase of the RPC in each.
+//! Request slots: the phase of the RPC in each, and its contents, which the RPC owns on the RDMA
+//! side.
 //!
 //! ```text
 //!           prepare            send               reply
@@ -14,7 +15,7 @@
 //! ```
 //!
 //! Where mapping memory may take long, the slot is in phase Preparing between Idle and Prepared,
-//! and the task that prepares the call has its contents ([`super::prepare`]).
+//! and the task that prepares the call has its contents ([`super::send`]).
 //!
 //! A call that SUNRPC takes back in order to encode it again ends in Withdrawn instead of Idle: it
 //! must not be sent again over the same connection. It leaves Withdrawn when it is released, or
@@ -25,23 +26,31 @@
 //! No other file names a phase: [`Locked`] tests and changes the phase, for [`SlotTable`] as well,
 //! which asks all slots of a transport.
 //!
-//! [`SlotTable`]: super::table::SlotTable
-//! [`SlotTable::sweep`]: super::table::SlotTable::sweep
+//! [`SlotTable`]: super::SlotTable
+//! [`SlotTable::sweep`]: super::SlotTable::sweep
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 use kernel::time::Jiffies;
 
-use super::super::endpoint::regions::Spare;
-use super::super::endpoint::{tags, Endpoint};
+use super::super::config::MAX_SEGMENTS;
+use super::super::endpoint::{Endpoint, Spare};
 use super::super::transport::Client;
-use super::contents::Contents;
 use super::fence::Ending;
-use crate::rdma::qp::{PostError, Tag};
+use crate::conn::terms::TermsSnapshot;
+use crate::conn::traced;
+use crate::observe::stats::CallCounts;
+use crate::observe::trace;
+use crate::proto::inline::Thresholds;
+use crate::proto::requester::plan::{CallOptions, InlineSpace, ReplyKind};
+use crate::proto::requester::reply::Offer;
+use crate::rdma::mr::Mr;
+use crate::rdma::qp::PostError;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::reply::Parked;
 use crate::sunrpc::xprt::transport::SendError;
+use crate::wire::{Segment, Version};
 use crate::work::{read_once, write_once, WakeEvent};
 
 /// No limit (`MAX_SCHEDULE_TIMEOUT`). CAST: it is the largest `long`.
@@ -71,7 +80,7 @@ enum Phase {
 #[pin_data]
 pub(crate) struct Slot {
     /// The number of the slot.
-    index: u32,
+    pub(super) index: u32,
     /// The slot may be in a phase other than Idle: for readers without the lock. The flag changes
     /// under the lock. It is set whenever the slot is not idle, and cleared when a reply
     /// completes the RPC.
@@ -96,10 +105,10 @@ pub(super) struct Locked {
     pub(super) ep: Option<Arc<Endpoint>>,
     pub(super) contents: Contents,
     phase: Phase,
-    epoch: u32,
+    pub(super) epoch: u32,
     /// In phase Sent: the reply has arrived when SUNRPC no longer waited for it. The peer has
     /// finished with the call, and counts its credit as free.
-    answered: bool,
+    pub(super) answered: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
 }
@@ -113,16 +122,6 @@ impl Slot {
             locked <- new_spinlock!(Locked::new()?, "rpcrdma::Slot::locked"),
             progress <- WakeEvent::new(),
         })
-    }
-
-    /// Returns the tag of the Send of the slot's call.
-    pub(super) fn send_tag(&self) -> Tag {
-        tags::send(self.index)
-    }
-
-    /// Returns the tag of the slot's LOCAL_INV chain.
-    pub(super) fn invalidation_tag(&self) -> Tag {
-        tags::invalidation(self.index)
     }
 
     /// Takes the slot's lock. Of SUNRPC's locks, only the send lock may be held, which is no
@@ -301,16 +300,6 @@ impl Locked {
         self.is_unanswered(self.epoch) && self.contents.is_exposed()
     }
 
-    /// Returns whether the call was answered when SUNRPC no longer waited for the reply.
-    pub(super) fn is_answered(&self) -> bool {
-        self.answered
-    }
-
-    /// Returns whether the call was sent over the connection of the slot.
-    pub(super) fn was_sent(&self) -> bool {
-        self.is_sent(self.epoch)
-    }
-
     /// Begins the local invalidation that completes the RPC, which ends as `ending` says.
     pub(super) fn begin_fencing(&mut self, rqst: Parked<Client>, ending: Ending) {
         // INVARIANT: the phase becomes Fencing as the pin is parked.
@@ -371,11 +360,6 @@ impl Locked {
         belongs
     }
 
-    /// Returns whether the contents belong to connection number `epoch`.
-    pub(super) fn has_epoch(&self, epoch: u32) -> bool {
-        self.epoch == epoch
-    }
-
     /// Returns whether the slot has connection number `epoch`, and was not swept.
     pub(super) fn belongs_to(&self, epoch: u32) -> bool {
         self.ep.is_some() && self.epoch == epoch
@@ -422,5 +406,181 @@ impl Locked {
     #[cold]
     fn take_back(&mut self) {
         self.reset();
+    }
+}
+
+/// The memory of a call and its reply, and the terms for which the call is prepared.
+///
+/// # Invariants
+///
+/// The contents of `regions`, `spare` and `out` belong to the connection of the slot.
+pub(super) struct Contents {
+    /// The XID of the call that was prepared last.
+    pub(super) xid: u32,
+    /// The terms that the call was prepared under.
+    pub(super) terms: TermsSnapshot,
+    /// The longest messages under these terms, and with this send buffer.
+    pub(super) space: InlineSpace,
+    /// The buffer in which the message is assembled; none without a connection.
+    pub(super) out: Option<SendBuf>,
+    /// The bytes of `out` to send.
+    pub(super) out_len: usize,
+    /// The registered memory of call and reply. Room for the most regions was allocated with the
+    /// slot.
+    pub(super) regions: KVec<Mr>,
+    /// Idle regions, which earlier calls have left for the next ones.
+    pub(super) spare: Spare,
+    /// The segments that the call offers for the reply, as encoded.
+    pub(super) offered: KVec<Segment>,
+    /// How the call takes its reply.
+    pub(super) offer: ReplyKind,
+    /// The slot's part of the transport's counters, of all connections.
+    pub(super) counts: CallCounts,
+}
+
+impl Contents {
+    /// Makes the contents of a new slot. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(super) fn new() -> Result<Self> {
+        // A chunk for the call and one for the reply.
+        let regions = 2 * MAX_SEGMENTS as usize;
+        Ok(Self {
+            regions: KVec::with_capacity(regions, GFP_KERNEL)?,
+            offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
+            ..Self::empty(CallCounts::default())
+        })
+    }
+
+    /// Returns contents for the time in which a task has these, and prepares a call.
+    pub(super) fn placeholder(&self) -> Self {
+        Self::empty(self.counts)
+    }
+
+    fn empty(counts: CallCounts) -> Self {
+        Self {
+            xid: 0,
+            terms: TermsSnapshot::NEVER,
+            space: InlineSpace::new(&Thresholds::DEFAULT, MAX_SEGMENTS, CallOptions::DEFAULT),
+            out: None,
+            out_len: 0,
+            regions: KVec::new(),
+            spare: Spare::NONE,
+            offered: KVec::new(),
+            offer: ReplyKind::Inline,
+            counts,
+        }
+    }
+
+    /// Sets the send buffer, while no call is prepared. Returns the previous one.
+    pub(super) fn set_buffer(&mut self, buf: SendBuf) -> Option<SendBuf> {
+        // The next call computes the space for this buffer.
+        self.terms = TermsSnapshot::NEVER;
+        self.out.replace(buf)
+    }
+
+    /// Returns whether there is a send buffer, of less than `len` bytes.
+    pub(super) fn has_shorter_buffer(&self, len: usize) -> bool {
+        self.out.as_ref().is_some_and(|out| out.capacity() < len)
+    }
+
+    /// Returns the message to send, if there is a send buffer.
+    pub(super) fn message(&mut self) -> Option<&[u8]> {
+        let len = self.out_len;
+        self.out.as_mut()?.as_mut_slice().get(..len)
+    }
+
+    /// Sets the terms under which a call is prepared. `None`: there is no send buffer.
+    #[inline(always)]
+    pub(super) fn set_terms(&mut self, now: TermsSnapshot) -> Option<()> {
+        if self.terms == now {
+            return Some(());
+        }
+        self.change_terms(now)
+    }
+
+    #[cold]
+    fn change_terms(&mut self, now: TermsSnapshot) -> Option<()> {
+        self.terms = now;
+        let measured = self.thresholds();
+        match measured {
+            Some(thresholds) => {
+                self.space = InlineSpace::new(&thresholds, MAX_SEGMENTS, now.options())
+            }
+            None => self.terms = TermsSnapshot::NEVER,
+        }
+        measured.map(drop)
+    }
+
+    /// Returns the thresholds for a call, if there is a send buffer. A larger buffer may not have
+    /// reached the slot yet.
+    pub(super) fn thresholds(&self) -> Option<Thresholds> {
+        let capacity = self.out.as_ref()?.capacity();
+        let mut thresholds = self.terms.thresholds();
+        if thresholds.version == Version::Two {
+            // CAST: a buffer's length fits.
+            thresholds.client_to_server = thresholds.client_to_server.min(capacity as u32);
+        }
+        Some(thresholds)
+    }
+
+    /// Returns the chunks that the call offers for its reply.
+    pub(super) fn offer(&self) -> Offer<'_> {
+        let segments = |kind| (self.offer == kind).then_some(&self.offered[..]);
+        Offer {
+            write_chunk: segments(ReplyKind::WriteChunk),
+            reply_chunk: segments(ReplyKind::ReplyChunk),
+        }
+    }
+
+    /// Returns the regions that the peer can reach.
+    pub(super) fn live(&self) -> impl Iterator<Item = &Mr> {
+        self.regions.iter().filter(|region| region.is_live())
+    }
+
+    /// Returns whether the peer can reach a region.
+    pub(super) fn is_exposed(&self) -> bool {
+        self.regions.iter().any(Mr::is_live)
+    }
+
+    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer
+    /// cannot reach them any more.
+    pub(super) fn mark_invalidated(&mut self) {
+        for region in self.regions.iter_mut().filter(|region| region.is_live()) {
+            region.invalidated();
+        }
+    }
+
+    /// Returns the region that the last LOCAL_INV of the chain was posted for, if there is a chain.
+    pub(super) fn last_invalidating(&self) -> Option<&Mr> {
+        let mut from_last = self.regions.iter().rev();
+        from_last.find(|region| region.is_being_invalidated())
+    }
+
+    /// Gives the regions back, which no peer can reach.
+    #[inline]
+    pub(super) fn reset(&mut self) {
+        trace::mr_unmaps(|| self.regions.iter().map(traced::region));
+        self.keep_spare();
+        if !self.regions.is_empty() {
+            self.regions.clear();
+        }
+        self.offered.clear();
+        self.offer = ReplyKind::Inline;
+        self.out_len = 0;
+    }
+
+    /// Keeps the last region for the next call, if it is idle and there is none of its kind.
+    #[inline]
+    fn keep_spare(&mut self) {
+        let Some(idle) = self.regions.last().filter(|region| region.is_idle()) else {
+            return;
+        };
+        let place = self.spare.of(idle.kind());
+        if place.is_none() {
+            *place = self.regions.pop();
+        }
     }
 }

@@ -62,7 +62,7 @@ def link() -> str:
 
 
 #: How the guests' RDMA device reaches memory: by kernel pointers, or through the DMA API.
-DMA_MODES = ("none", "swiotlb")
+DMA_MODES = ("none", "iommu", "swiotlb")
 
 
 def dma() -> str:

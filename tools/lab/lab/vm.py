@@ -49,11 +49,13 @@ class Spec:
 #: QEMU's devices for each way in which the RDMA device reaches memory.
 _DMA_DEVICES: dict[str, list[str]] = {
     "none": [],
+    "iommu": ["-device", "intel-iommu,intremap=off", "-device", "edu"],
     "swiotlb": ["-device", "edu"],
 }
 #: The words of the kernel's command line for the same ways.
 _DMA_WORDS = {
     "none": "",
+    "iommu": "intel_iommu=on iommu.strict=1 lab.dma=iommu",
     "swiotlb": "swiotlb=force lab.dma=swiotlb",
 }
 

@@ -1,133 +1,33 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Prepares a call: chooses its form, registers memory, and writes header and inline part into the
-//! send buffer. No work request is posted here.
+//! Marshals a call: chooses its form, registers the memory of its chunks, and writes header and
+//! inline part into the send buffer. No work request is posted here.
 //!
-//! As a rule this happens outside the send lock, when SUNRPC has just encoded the call. It happens
-//! under the send lock if there was no connection then, or a different one.
-//!
-//! The lock of the slot is held, unless mapping memory may take long or sleep on this device
-//! ([`Regions::are_slow`]). On such a device the task takes the contents of the slot, and leaves
-//! the slot in phase Preparing. Nothing else changes a slot in this phase: other tasks find no
-//! regions to take back, and the sweep of a closed connection waits for the end of the phase.
-//! Mapping allocates without I/O, so it never waits for a connection that the sweep delays. On
-//! other devices mapping is a matter of some instructions, and taking the lock twice would cost
-//! more than it saves.
-//!
-//! [`Regions::are_slow`]: super::super::endpoint::regions::Regions::are_slow
+//! Most calls have at most one chunk, and one memory region takes it. A chunk that no region takes
+//! as a whole gets further regions, a segment each.
 
 use kernel::prelude::*;
-use kernel::sync::{Arc, SpinLockGuard};
 
-use super::super::endpoint::Endpoint;
+use super::super::config::MAX_SEGMENTS;
+use super::super::endpoint::{Endpoint, Regions, Spare};
 use super::super::quirks;
 use super::super::transport::{task_of, Client};
-use super::chunks;
-use super::contents::Contents;
-use super::slot::{Locked, Slot};
+use super::send::PrepareError;
+use super::slot::Contents;
 use crate::conn;
-use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::plan::{
     CallKind, CallShape, Extents, Forms, InlineSpace, ReplyKind, ReplyShape,
 };
+use crate::rdma::mr::{DataDirection, Kind, Memory, Mr};
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::wire::{Direction, EncodeError, ReadListWriter, Version};
+use crate::wire::{Direction, ReadListWriter, ReadSegment, Segment, Version};
 
-/// Why a call could not be prepared.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::client) enum PrepareError {
-    /// There is no connection at the moment.
-    NotConnected,
-    /// No memory region is idle at the moment.
-    NoRegions,
-    /// The slot has no send buffer at the moment.
-    NoBuffer,
-    /// The DMA layer has no room at the moment.
-    NoMapping,
-    /// This transport cannot carry the call: it is too long, or its memory cannot be mapped.
-    Impossible(Error),
-}
-
-impl PrepareError {
-    /// Returns the (negative) errno that trace events show.
-    fn errno(self) -> i32 {
-        match self {
-            Self::NotConnected => ENOTCONN,
-            Self::NoRegions => EAGAIN,
-            Self::NoBuffer => ENOBUFS,
-            Self::NoMapping => ENOMEM,
-            Self::Impossible(error) => error,
-        }
-        .to_errno()
-    }
-
-    /// Translates the error of mapping memory for DMA.
-    pub(super) fn of_mapping(error: Error) -> Self {
-        match error {
-            ENOMEM => Self::NoMapping,
-            error => Self::Impossible(error),
-        }
-    }
-}
-
-impl From<EncodeError> for PrepareError {
-    fn from(_: EncodeError) -> Self {
-        Self::Impossible(EMSGSIZE)
-    }
-}
-
-/// Prepares a call for the connection of its slot. A call that is under way is left alone. Does not
-/// sleep, unless the driver of the device does.
-///
-/// # Errors
-///
-/// See [`PrepareError`]. The slot is idle after an error.
-#[inline(never)]
-pub(in crate::client) fn prepare(
-    rqst: &Rqst<'_, Client>,
-    stats: &Stats,
-) -> Result<(), PrepareError> {
-    let slot: &Slot = rqst.slot().data();
-    let mut locked = slot.lock();
-    // ORDERING: a connection is marked as closed before its sweep takes this lock. So the sweep
-    // finds the phase Preparing, or the mark is seen here.
-    let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());
-    let ep = ep.ok_or(PrepareError::NotConnected)?;
-    if ep.regions.are_slow() {
-        let ep = ep.clone();
-        return prepare_unlocked(&ep, (slot, locked), rqst, stats);
-    }
-    let Some((ep, contents)) = locked.begin_prepare() else {
-        return Ok(());
-    };
-    marshal(ep, rqst, contents, stats)?;
-    locked.set_prepared(slot);
-    Ok(())
-}
-
-/// Prepares a call without the lock of its slot. May sleep.
-#[cold]
-fn prepare_unlocked(
-    ep: &Arc<Endpoint>,
-    (slot, mut locked): (&Slot, SpinLockGuard<'_, Locked>),
-    rqst: &Rqst<'_, Client>,
-    stats: &Stats,
-) -> Result<(), PrepareError> {
-    let Some(mut contents) = locked.begin_preparing(slot) else {
-        return Ok(());
-    };
-    drop(locked);
-    let noio = MemallocScope::noio();
-    contents.reset();
-    let done = marshal(ep, rqst, &mut contents, stats);
-    drop(noio);
-    slot.end_preparing(contents, done.is_ok());
-    done
-}
+/// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
+const TOO_MANY_SEGMENTS: PrepareError = PrepareError::Impossible(EMSGSIZE);
 
 /// Marshals a call into the contents of a slot, which have no other call.
 ///
@@ -135,7 +35,7 @@ fn prepare_unlocked(
 ///
 /// See [`PrepareError`]. The contents have no call after an error.
 #[inline(always)]
-fn marshal(
+pub(super) fn marshal(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
     contents: &mut Contents,
@@ -167,7 +67,7 @@ fn failed(
     if error == PrepareError::NoRegions {
         trace::nomrs_err(task_of(rqst), conn::traced::peer(ep.shared().owner()));
     }
-    stats.failed_marshal();
+    stats.failed_marshal.add(1);
 }
 
 /// Writes the message, and registers its chunks.
@@ -179,7 +79,7 @@ fn assemble(
 ) -> Result<(), PrepareError> {
     let forms = choose(rqst, &contents.space)?;
     let header = if !forms.is_inline() {
-        let header = chunks::write(ep, rqst, forms, contents)?;
+        let header = write_chunks(ep, rqst, forms, contents)?;
         copy_inline(forms.call, &rqst.send_buf(), header, contents)?;
         header
     } else if let Some(header) = write_aligned(ep, rqst, contents)? {
@@ -226,7 +126,7 @@ pub(super) fn reply_shape(buf: &XdrBuf<'_>) -> ReplyShape {
 
 /// Writes the first words of the header.
 #[inline(always)]
-pub(super) fn begin<'b>(
+fn begin<'b>(
     ep: &Endpoint,
     rqst: &Rqst<'_, Client>,
     forms: Forms,
@@ -310,16 +210,16 @@ fn write_aligned_to(
 ) -> Result<Option<usize>, PrepareError> {
     let call = rqst.send_buf();
     let thresholds = contents.thresholds().ok_or(PrepareError::NoBuffer)?;
-    let Some(place) = quirks::align(align, &call, || rqst.data_touch(), &thresholds) else {
-        return Ok(None);
-    };
     let out = contents.out.as_mut().ok_or(PrepareError::NoBuffer)?;
-    let prefix = (rqst.xid(), ep.requester().credits.requested());
-    let (header, len) = quirks::write_aligned(&place, prefix, &call, out.as_mut_slice())
-        .map_err(PrepareError::Impossible)?;
-    contents.out_len = len;
-    quirks::trace_aligned(&place, task_of(rqst), rqst.xid());
-    Ok(Some(header))
+    let credits = ep.requester().credits.requested();
+    let prefix = (rqst.xid(), credits, task_of(rqst));
+    let call = (&call, || rqst.data_touch());
+    let written = quirks::write_aligned(align, call, &thresholds, prefix, out.as_mut_slice());
+    let lengths = written.map_err(PrepareError::Impossible)?;
+    Ok(lengths.map(|(header, len)| {
+        contents.out_len = len;
+        header
+    }))
 }
 
 /// Counts and traces the prepared call.
@@ -349,4 +249,177 @@ fn account(forms: Forms, rqst: &Rqst<'_, Client>, header: usize, contents: &mut 
         forms.call,
         forms.reply,
     );
+}
+
+/// A segment whose memory is mapped, for header and trace.
+struct Mapped {
+    segment: Segment,
+    /// The scatterlist entries of its memory region.
+    nents: u32,
+    /// No other segment of the chunk follows.
+    last: bool,
+}
+
+/// Registers the chunks of a call, and writes the header. Returns the length of the header. After a
+/// failure the caller gives the regions back. Does not sleep, unless mapping memory does.
+///
+/// # Errors
+///
+/// See [`PrepareError`].
+#[inline(always)]
+fn write_chunks(
+    ep: &Endpoint,
+    rqst: &Rqst<'_, Client>,
+    forms: Forms,
+    contents: &mut Contents,
+) -> Result<usize, PrepareError> {
+    let Contents {
+        out,
+        regions,
+        spare,
+        offered,
+        offer,
+        terms,
+        ..
+    } = contents;
+    let mut registrar = Registrar {
+        pools: &ep.regions,
+        rqst,
+        regions,
+        spare,
+    };
+    let mut header = begin(ep, rqst, forms, terms.version(), out)?;
+    registrar.write_read_chunk(forms.call, &mut header)?;
+    registrar.write_reply_memory(forms.reply, header, (offer, offered))
+}
+
+/// Writes a segment of the read list.
+#[inline(always)]
+fn write_segment(
+    rqst: &Rqst<'_, Client>,
+    position: u32,
+    m: &Mapped,
+    header: &mut ReadListWriter<'_>,
+) -> Result<(), PrepareError> {
+    let entry = ReadSegment {
+        position,
+        segment: m.segment,
+    };
+    trace::chunk_read(task_of(rqst), &entry, m.nents, m.last);
+    Ok(header.segment(position, m.segment)?)
+}
+
+/// Registers memory for one call.
+struct Registrar<'a> {
+    pools: &'a Regions,
+    /// The call. Its XID is part of the addresses that the peer gets.
+    rqst: &'a Rqst<'a, Client>,
+    /// Receives the regions, within its capacity.
+    regions: &'a mut KVec<Mr>,
+    /// Idle regions, which are used first.
+    spare: &'a mut Spare,
+}
+
+impl Registrar<'_> {
+    /// Registers the memory that the responder reads, and writes the read list.
+    //= 5666-3.7-2 round-up not in a read chunk
+    #[inline(always)]
+    fn write_read_chunk(
+        &mut self,
+        form: CallKind,
+        header: &mut ReadListWriter<'_>,
+    ) -> Result<(), PrepareError> {
+        let (rqst, call) = (self.rqst, self.rqst.send_buf());
+        let (kind, direction) = (self.pools.widest(), DataDirection::ToDevice);
+        match form {
+            CallKind::Inline => Ok(()),
+            // The tail begins with the padding of the pages, which is not sent.
+            CallKind::ReadChunk { position } => {
+                self.map(call.payload(), Kind::Plain, direction, |m| {
+                    write_segment(rqst, position, &m, header)
+                })
+            }
+            CallKind::PositionZero => self.map(call.sections(), kind, direction, |m| {
+                write_segment(rqst, 0, &m, header)
+            }),
+        }
+    }
+
+    /// Registers the memory that the responder writes, and writes the rest of the header. Returns
+    /// the length of the header.
+    //= 5666-3.6-2 one chunk, for the pages
+    //= 5666-5.2-1 reply chunk for the whole reply
+    #[inline(always)]
+    fn write_reply_memory(
+        &mut self,
+        form: ReplyKind,
+        header: ReadListWriter<'_>,
+        (offer, offered): (&mut ReplyKind, &mut KVec<Segment>),
+    ) -> Result<usize, PrepareError> {
+        let (task, reply) = (task_of(self.rqst), self.rqst.recv_buf());
+        let mut note = |segment| {
+            let noted = offered.push_within_capacity(segment);
+            noted.map_err(|_| PrepareError::Impossible(EMSGSIZE))
+        };
+        let (kind, direction) = (self.pools.widest(), DataDirection::FromDevice);
+        *offer = form;
+        match form {
+            ReplyKind::Inline => Ok(header.finish()?),
+            ReplyKind::WriteChunk => {
+                let mut chunk = header.write_list()?.chunk()?;
+                self.map(reply.payload(), Kind::Plain, direction, |m| {
+                    trace::chunk_write(task, &m.segment, m.nents, m.last);
+                    note(m.segment)?;
+                    Ok(chunk.segment(m.segment)?)
+                })?;
+                Ok(chunk.end().finish()?)
+            }
+            ReplyKind::ReplyChunk => {
+                let mut chunk = header.write_list()?.reply_chunk()?;
+                self.map(reply.sections(), kind, direction, |m| {
+                    trace::chunk_reply(task, &m.segment, m.nents, m.last);
+                    note(m.segment)?;
+                    Ok(chunk.segment(m.segment)?)
+                })?;
+                Ok(chunk.finish())
+            }
+        }
+    }
+
+    /// Maps `memory` in regions of the given kind, if there are such, and calls `encode` for each.
+    ///
+    /// # Errors
+    ///
+    /// See [`PrepareError`].
+    #[inline(always)]
+    fn map(
+        &mut self,
+        mut memory: impl Memory,
+        kind: Kind,
+        direction: DataDirection,
+        mut encode: impl FnMut(Mapped) -> Result<(), PrepareError>,
+    ) -> Result<(), PrepareError> {
+        for _ in 0..MAX_SEGMENTS {
+            let spare = self.spare.of(kind).take().or_else(|| self.pools.get(kind));
+            let mut region = spare.ok_or(PrepareError::NoRegions)?;
+            let done = region.map(&mut memory, direction, self.rqst.xid());
+            let done = done.inspect(|_| {
+                trace::mr_map(task_of(self.rqst), conn::traced::region(&region));
+            });
+            let mapped = Mapped {
+                segment: conn::traced::segment(&region),
+                nents: region.nents(),
+                last: memory.is_empty(),
+            };
+            let kept = self.regions.push_within_capacity(region);
+            kept.map_err(|_| TOO_MANY_SEGMENTS)?;
+            done.map_err(PrepareError::of_mapping)?;
+            let last = mapped.last;
+            encode(mapped)?;
+            if last {
+                return Ok(());
+            }
+        }
+        Err(TOO_MANY_SEGMENTS)
+    }
 }
