@@ -5,9 +5,13 @@
 //! [`proto::conn`](crate::proto::conn) has the state machine. This file feeds it with events, and
 //! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
 //! connection request: there, every ending of the connection has the transport close it.
+//!
+//! When a device is removed, `ib_core` reports the removal to each lease, and then waits until all
+//! leases of the device are dropped. A connection holds its lease through its protection domain, so
+//! the removal ends when the transport has closed the connection.
 
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
+use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult, SpinLock};
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::role::XprtRef;
@@ -15,6 +19,7 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
+use crate::rdma::device::{Device, Lease, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
@@ -84,7 +89,7 @@ impl<O: XprtRef> Lifecycle<O> {
 
     /// Applies an event, and has the connection closed if the transport uses it and the event ends
     /// it. Any process context; does not sleep.
-    pub(super) fn end(&self, event: Event) {
+    fn end(&self, event: Event) {
         self.end_locked(&mut self.progress.lock(), event);
         self.changed.notify_all();
     }
@@ -182,6 +187,29 @@ impl<O: XprtRef> CmHandler for Lifecycle<O> {
     }
 }
 
+/// Leases `device` for a connection of `owner`. May sleep.
+///
+/// # Errors
+///
+/// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+pub(crate) fn lease<O: XprtRef>(
+    devices: &Registration,
+    device: &Device,
+    owner: O,
+    lifecycle: &Arc<Lifecycle<O>>,
+) -> Result<Lease> {
+    let (name, lifecycle) = (device.name(), lifecycle.clone());
+    let removed = move || {
+        owner.trace_removal(&name);
+        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
+        // late for an attempt that waits for the peer's answer. A connection that is being closed
+        // drops its lease by itself, and the transport may have the next one, on another device.
+        lifecycle.end(Event::DeviceRemoval);
+        owner.device_removed();
+    };
+    devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
+}
+
 /// Returns whether an event that ends a connection comes from this side.
 const fn is_local(event: Event) -> bool {
     matches!(
@@ -217,7 +245,6 @@ mod tests {
     use crate::mem::SockAddr;
     use crate::observe::trace::Peer;
     use kernel::sync::atomic::{Atomic, Relaxed};
-    use kernel::sync::Arc;
 
     /// A transport that counts how often it is to close its connection.
     struct Counting(Arc<Atomic<u32>>);
