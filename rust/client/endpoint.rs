@@ -18,7 +18,7 @@ use core::ops::Deref;
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 use kernel::workqueue::{Work, WorkItem};
 
@@ -99,7 +99,7 @@ pub(super) struct Endpoint {
     conn: Connection<Requester>,
     pub(super) regions: Regions,
     /// The last attempt to make more memory regions has failed.
-    no_more_regions: Atomic<bool>,
+    pub(super) no_more_regions: AtomicFlag,
     #[pin]
     replenish: Work<Endpoint, REPLENISH>,
     #[pin]
@@ -141,7 +141,7 @@ impl Endpoint {
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 regions,
-                no_more_regions: Atomic::new(false),
+                no_more_regions: AtomicFlag::new(false),
                 replenish <- kernel::new_work!("rpcrdma::Endpoint::replenish"),
                 grow <- kernel::new_work!("rpcrdma::Endpoint::grow"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
@@ -153,16 +153,6 @@ impl Endpoint {
     /// Returns the requester's part of the connection.
     pub(super) fn requester(&self) -> &Requester {
         self.shared().role()
-    }
-
-    /// Returns whether the last attempt to make more memory regions has failed.
-    pub(super) fn has_no_more_regions(&self) -> bool {
-        self.no_more_regions.load(Relaxed)
-    }
-
-    /// Notes whether an attempt to make more memory regions has failed.
-    pub(super) fn set_no_more_regions(&self, failed: bool) {
-        self.no_more_regions.store(failed, Relaxed);
     }
 
     /// Allocates the buffers for replies to the server's calls. A second call changes nothing. May
@@ -301,8 +291,8 @@ impl Endpoint {
         if made == 0 && filled.is_ok() {
             return;
         }
-        self.set_no_more_regions(filled.is_err());
-        xprt.data().stats().mrs_allocated(made);
+        self.no_more_regions.store(filled.is_err(), Relaxed);
+        xprt.data().stats.mrs_allocated(made);
         trace::createmrs(traced::peer(xprt), made);
     }
 }

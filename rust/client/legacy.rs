@@ -35,7 +35,7 @@ use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
-use crate::proto::legacy::conf::{Answered, Configuration, Exchange};
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padded::{room, Room};
 use crate::proto::legacy::padding::Padding;
 use crate::proto::legacy::request::{call, hear, Heard};
@@ -209,7 +209,7 @@ pub(super) fn align(
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
 ) -> Option<Place> {
-    let padding = Padding::new(align, align).ok()?;
+    let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
     }
@@ -268,8 +268,8 @@ struct Conf {
 
 /// The data that the lock of [`Conf`] protects.
 struct Asked {
-    xid: u32,
-    exchange: Exchange,
+    /// The XID of the call, and the request in the call, until the answer.
+    asked: Option<(u32, Request)>,
     /// The answer, once it has arrived.
     answer: Option<Answer>,
 }
@@ -289,8 +289,7 @@ impl Conf {
     /// Makes the state of a connection over which nothing was asked.
     fn new() -> impl PinInit<Self> {
         let state = Asked {
-            xid: 0,
-            exchange: Exchange::Initial,
+            asked: None,
             answer: None,
         };
         pin_init!(Self {
@@ -307,6 +306,7 @@ impl Conf {
     ///
     /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
     /// cannot be sent.
+    //= 5666-6.1-1 before any other RPC program
     //= 5666-6.1-4 sends nothing else until answered
     fn ask<R: Role>(
         &self,
@@ -354,10 +354,7 @@ impl Conf {
 
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
-        let mut state = self.state.lock();
-        state.xid = xid;
-        state.exchange.on_request(request);
-        drop(state);
+        self.state.lock().asked = Some((xid, request));
         self.waiting.store(true, Relaxed);
     }
 
@@ -380,7 +377,6 @@ impl Conf {
     /// or if the answer is not accepted.
     fn hear(&self, message: Option<&Message<'_>>) -> bool {
         let mut state = self.state.lock();
-        let message = message.filter(|message| message.xid() == state.xid);
         let answer = message.and_then(|message| state.hear(message));
         if state.answer.is_none() {
             state.answer = answer;
@@ -394,22 +390,18 @@ impl Conf {
 impl Asked {
     /// Handles the answer.
     fn hear(&mut self, message: &Message<'_>) -> Option<Answer> {
+        let (xid, request) = self.asked.take_if(|(xid, _)| *xid == message.xid())?;
         let heard = match message.body() {
-            Body::Msg { lists, payload } if lists.is_empty() => hear(self.xid, payload),
+            Body::Msg { lists, payload } if lists.is_empty() => hear(xid, payload),
             Body::Error(_) => Heard::Refused,
             _ => Heard::Malformed,
         };
         Some(match heard {
             Heard::Malformed => Answer::Rejected,
-            Heard::Refused => {
-                self.exchange.on_error();
-                Answer::Unserved
+            Heard::Refused => Answer::Unserved,
+            Heard::Reply(reply) => {
+                Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
-            Heard::Reply(reply) => match self.exchange.on_reply(&reply) {
-                Answered::Agreed(agreed) => Answer::Agreed(agreed),
-                Answered::Rejected => Answer::Rejected,
-                Answered::Unasked => return None,
-            },
         })
     }
 }
@@ -426,7 +418,7 @@ fn request(config: &Config, reads: u8) -> Request {
 
 /// Applies the server's answer, apart from the thresholds, before the session begins.
 fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
-    if !agreed.may_offer_read_chunks() {
+    if !agreed.read_chunks {
         conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
     }
     // The administrator bounds the padding.

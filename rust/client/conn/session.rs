@@ -47,7 +47,11 @@ pub(super) fn begin(
     (config, settings, served): (&Config, Settings, u8),
     (mut one, announced): (Thresholds, Announced),
 ) -> Result {
-    let one_only = xprt.data().peers().is_one_only(xprt.net(), &xprt.addr());
+    let one_only = xprt
+        .data()
+        .context
+        .peers
+        .is_one_only(xprt.net(), &xprt.addr());
     let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
     let role = conn.role();
@@ -185,7 +189,7 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
     match output {
         Output::Remember(memory) => {
             let xprt = conn.owner();
-            let table = xprt.data().peers();
+            let table = &xprt.data().context.peers;
             table.note(xprt.net(), &xprt.addr(), memory);
         }
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
@@ -217,7 +221,7 @@ fn in_flight(conn: &Conn) -> u32 {
 /// a session, long after the first reply.
 pub(in crate::client) fn set_backward_max(conn: &Conn) {
     let max = backchannel::max_message(&conn.thresholds());
-    conn.owner().data().set_backward_max(max);
+    conn.owner().data().backward_max.store(max, Relaxed);
 }
 
 /// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
@@ -323,6 +327,9 @@ pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
         trace::peer_remembered(peer_of(xprt), memory);
-        xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
+        xprt.data()
+            .context
+            .peers
+            .note(xprt.net(), &xprt.addr(), memory);
     }
 }
