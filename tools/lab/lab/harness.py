@@ -21,6 +21,7 @@ from . import (
     gdb,
     hostile,
     module,
+    profiles,
     settings,
     splat,
     terminal,
@@ -47,6 +48,8 @@ class Options:
     memory: int = 0
     #: Processors of each guest; 0 for the usual number.
     cpus: int = 0
+    #: Whether the device can change its behaviour at the scenario's wish (lab/moods.py).
+    moody: bool = False
     #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
 
@@ -159,6 +162,7 @@ class Lab:
                 "crowd": crowd.build(),
                 **self._sample_files(),
                 **device.files(self.kernel, link, settings.dma()),
+                **profiles.files(self.provoker, self.directory, always=options.moody),
             },
             cpus=options.cpus or settings.cpus(self.kernel.flavour),
             threads=options.threads,
