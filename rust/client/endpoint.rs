@@ -300,7 +300,7 @@ impl Endpoint {
             return;
         }
         self.no_more_regions.store(filled.is_err(), Relaxed);
-        xprt.data().stats.mrs_allocated(made);
+        xprt.data().stats.mrs_allocated.add(made.into());
         trace::createmrs(traced::peer(xprt), made);
     }
 }

@@ -15,8 +15,8 @@
 //!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
 //! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
-//!   it (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
-//!   the call has padding before it.
+//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -35,7 +35,7 @@ use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
-use crate::proto::legacy::conf::{Answered, Configuration, Exchange};
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padded::{room, Room};
 use crate::proto::legacy::padding::Padding;
 use crate::proto::legacy::request::{call, hear, Heard};
@@ -233,7 +233,7 @@ fn place(
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
 ) -> Option<Room> {
-    let padding = Padding::new(align, align).ok()?;
+    let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
     }
@@ -287,8 +287,8 @@ struct Conf {
 
 /// The data that the lock of [`Conf`] protects.
 struct Asked {
-    xid: u32,
-    exchange: Exchange,
+    /// The XID of the call, and the request in the call, until the answer.
+    asked: Option<(u32, Request)>,
     /// The answer, once it has arrived.
     answer: Option<Answer>,
 }
@@ -308,8 +308,7 @@ impl Conf {
     /// Makes the state of a connection over which nothing was asked.
     fn new() -> impl PinInit<Self> {
         let state = Asked {
-            xid: 0,
-            exchange: Exchange::Initial,
+            asked: None,
             answer: None,
         };
         pin_init!(Self {
@@ -326,6 +325,7 @@ impl Conf {
     ///
     /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
     /// cannot be sent.
+    //= 5666-6.1-1 before any other RPC program
     //= 5666-6.1-4 sends nothing else until answered
     fn ask<R: Role>(
         &self,
@@ -359,10 +359,7 @@ impl Conf {
 
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
-        let mut state = self.state.lock();
-        state.xid = xid;
-        state.exchange.on_request(request);
-        drop(state);
+        self.state.lock().asked = Some((xid, request));
         self.waiting.store(true, Relaxed);
     }
 
@@ -385,7 +382,6 @@ impl Conf {
     /// or if the answer is not accepted.
     fn hear(&self, message: Option<&Message<'_>>) -> bool {
         let mut state = self.state.lock();
-        let message = message.filter(|message| message.xid() == state.xid);
         let answer = message.and_then(|message| state.hear(message));
         if state.answer.is_none() {
             state.answer = answer;
@@ -399,29 +395,25 @@ impl Conf {
 impl Asked {
     /// Handles the answer.
     fn hear(&mut self, message: &Message<'_>) -> Option<Answer> {
+        let (xid, request) = self.asked.take_if(|(xid, _)| *xid == message.xid())?;
         let heard = match message.body() {
-            Body::Msg { lists, payload } if lists.is_empty() => hear(self.xid, payload),
+            Body::Msg { lists, payload } if lists.is_empty() => hear(xid, payload),
             Body::Error(_) => Heard::Refused,
             _ => Heard::Malformed,
         };
         Some(match heard {
             Heard::Malformed => Answer::Rejected,
-            Heard::Refused => {
-                self.exchange.on_error();
-                Answer::Unserved
+            Heard::Refused => Answer::Unserved,
+            Heard::Reply(reply) => {
+                Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
-            Heard::Reply(reply) => match self.exchange.on_reply(&reply) {
-                Answered::Agreed(agreed) => Answer::Agreed(agreed),
-                Answered::Rejected => Answer::Rejected,
-                Answered::Unasked => return None,
-            },
         })
     }
 }
 
 /// Applies the server's answer, apart from the thresholds, before the session begins.
 fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
-    if !agreed.may_offer_read_chunks() {
+    if !agreed.read_chunks {
         conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
     }
     // The administrator bounds the padding.

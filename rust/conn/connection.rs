@@ -194,6 +194,8 @@ impl From<PoolCounts> for Regions {
 /// # Errors
 ///
 /// Those of [`Cq::new`] and [`Qp::new`].
+// With the state of the connection, which the caller makes, the stack frame would be too large.
+#[inline(never)]
 pub(crate) fn queue_pair<R: Role>(
     cm: &CmId<Lifecycle<R::Owner>>,
     pd: &Arc<Pd>,

@@ -6,9 +6,9 @@
 //! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
 //! connection request: there, every ending of the connection has the transport close it.
 //!
-//! When a device is removed, `ib_core` calls [`Removal::device_removed`] for each lease, and then
-//! waits until all leases of the device are dropped. A connection holds its lease through its
-//! protection domain, so the removal ends when the transport has closed the connection.
+//! When a device is removed, `ib_core` reports the removal to each lease, and then waits until all
+//! leases of the device are dropped. A connection holds its lease through its protection domain, so
+//! the removal ends when the transport has closed the connection.
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult, SpinLock};
@@ -19,7 +19,7 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
-use crate::rdma::device::{Device, Lease, Name, Registration, Removal};
+use crate::rdma::device::{Device, Lease, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
@@ -187,14 +187,6 @@ impl<O: XprtRef> CmHandler for Lifecycle<O> {
     }
 }
 
-/// Closes a connection whose device is going away.
-struct CloseOnRemoval<O: XprtRef> {
-    owner: O,
-    device: Name,
-    /// An attempt to connect waits here, and the removal has to wait for its end.
-    lifecycle: Arc<Lifecycle<O>>,
-}
-
 /// Leases `device` for a connection of `owner`. May sleep.
 ///
 /// # Errors
@@ -206,23 +198,16 @@ pub(crate) fn lease<O: XprtRef>(
     owner: O,
     lifecycle: &Arc<Lifecycle<O>>,
 ) -> Result<Lease> {
-    let closer = CloseOnRemoval {
-        owner,
-        device: device.name(),
-        lifecycle: lifecycle.clone(),
-    };
-    devices.lease(device, Arc::new(closer, GFP_KERNEL)?)
-}
-
-impl<O: XprtRef> Removal for CloseOnRemoval<O> {
-    fn device_removed(&self) {
-        self.owner.trace_removal(&self.device);
+    let (name, lifecycle) = (device.name(), lifecycle.clone());
+    let removed = move || {
+        owner.trace_removal(&name);
         // The connection manager learns of the removal after `ib_core`'s other clients. That is too
         // late for an attempt that waits for the peer's answer. A connection that is being closed
         // drops its lease by itself, and the transport may have the next one, on another device.
-        self.lifecycle.end(Event::DeviceRemoval);
-        self.owner.device_removed();
-    }
+        lifecycle.end(Event::DeviceRemoval);
+        owner.device_removed();
+    };
+    devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
 }
 
 /// Returns whether an event that ends a connection comes from this side.

@@ -88,15 +88,17 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// # Errors
     ///
     /// `ENOMEM`.
+    // A new session is on the stack until it is complete: not on that of the handshake.
+    #[inline(never)]
     pub(crate) fn begin_session(&self, config: Config, out: SendBuf) -> Result {
-        let current = Current {
+        let current = init!(Current {
             session: Session::new(config),
             out,
             unsent: None,
             wanted: None,
             smaller: 0,
-        };
-        let current = KBox::new(current, GFP_KERNEL)?;
+        });
+        let current = KBox::init(current, GFP_KERNEL)?;
         let mut place = self.session.current.lock();
         self.publish(&current.session);
         *place = Some(current);

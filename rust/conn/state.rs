@@ -64,6 +64,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// # Errors
     ///
     /// `ENOMEM`.
+    // The role's part is on the stack until the state is complete: not on that of the caller.
+    #[inline(never)]
     pub(crate) fn new(epoch: u32, owner: O, role: impl PinInit<R>) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {

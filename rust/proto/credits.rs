@@ -31,9 +31,8 @@ impl Credits {
     //= 5666-3.3-2 does not get stuck on zero
     //= 5666-3.3-7 grant may be larger or smaller
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
-        let max = if max == 0 { 1 } else { max };
         // INVARIANT: the result lies within `1..=max`.
-        let limit = grant.clamp(1, max);
+        let limit = grant.clamp(1, max.max(1));
         let changed = limit != self.limit;
         self.limit = limit;
         changed

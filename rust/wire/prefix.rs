@@ -62,12 +62,6 @@ impl Prefix {
         Ok(prefix)
     }
 
-    /// Returns the error about a message type that the version does not have.
-    #[cold]
-    pub(super) const fn unknown_proc(proc: u32) -> DecodeError {
-        DecodeError::new(What::Proc(proc), 12)
-    }
-
     /// Encodes the four words.
     #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {

@@ -67,7 +67,7 @@ fn failed(
     if error == PrepareError::NoRegions {
         trace::nomrs_err(task_of(rqst), conn::traced::peer(ep.shared().owner()));
     }
-    stats.failed_marshal();
+    stats.failed_marshal.add(1);
 }
 
 /// Writes the message, and registers its chunks.
@@ -375,7 +375,7 @@ impl Registrar<'_> {
                 Ok(chunk.end().finish()?)
             }
             ReplyKind::ReplyChunk => {
-                let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
+                let mut chunk = header.write_list()?.reply_chunk()?;
                 self.map(reply.sections(), kind, direction, |m| {
                     trace::chunk_reply(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;

@@ -205,7 +205,7 @@ pub(in crate::client) fn handle_undecodable(
     let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
     let arrived = Arrived::Message(msg);
     conn.breach(Breach::MalformedHeader);
-    conn.owner().data().stats.bad_reply();
+    conn.owner().data().stats.bad_reply.add(1);
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
@@ -486,7 +486,7 @@ fn check<'m>(
         }
         Ok(Outcome::Error(body)) => {
             report_error(conn, rqst, body);
-            conn.owner().data().stats.bad_reply();
+            conn.owner().data().stats.bad_reply.add(1);
             Finding::Done(Err(EIO))
         }
         Err(violation) => {
@@ -500,7 +500,7 @@ fn check<'m>(
 #[cold]
 fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation) {
     trace::reply_violation(task_of(rqst), rqst.xid(), violation);
-    conn.owner().data().stats.bad_reply();
+    conn.owner().data().stats.bad_reply.add(1);
     conn.breach(Breach::ReplyClaim);
 }
 

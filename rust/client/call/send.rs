@@ -171,7 +171,7 @@ fn post_prepared(
         trace::mr_fastregs(task_of(rqst), || {
             contents.regions.iter().map(conn::traced::region)
         });
-        let full = || client.stats.send_queue_full();
+        let full = || client.stats.send_queue_full.add(1);
         xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, slot, contents))
     })?;
     report(ep, rqst, posted)

@@ -59,9 +59,9 @@ impl Grant {
     /// `spare` calls beyond the grant are served all the same: a requester may give an RPC up, and
     /// use its credit again before it is answered.
     //= 5666-6.1-3 begin with more than one receive
-    pub const fn new(max: u32, spare: u32) -> Self {
-        let max = if max == 0 { 1 } else { max };
-        let first = if max < Self::FIRST { max } else { Self::FIRST };
+    pub fn new(max: u32, spare: u32) -> Self {
+        let max = max.max(1);
+        let first = max.min(Self::FIRST);
         // INVARIANT: all are `first`, which is at least one and at most `max`.
         Self {
             max,

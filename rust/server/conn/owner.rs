@@ -251,6 +251,7 @@ impl<X: Clone + Unpin> Backchannel<X> {
 #[kernel::prelude::kunit_tests(rpcrdma_server_backchannel)]
 mod tests {
     use super::*;
+    use crate::sunrpc::xprt::operations;
 
     /// An answer: RDMA_ERROR.
     const ANSWER: [u8; 20] = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2];
@@ -273,5 +274,13 @@ mod tests {
         backchannel.attach(9)?;
         assert_eq!(found(&ANSWER), Some(9));
         Ok(())
+    }
+
+    #[test]
+    fn an_optional_group_that_is_not_implemented_has_no_operations() {
+        let ops = operations::<BcXprt>();
+        assert!(ops.connect.is_none() && ops.set_port.is_none() && ops.timer.is_none());
+        assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
+        assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
     }
 }

@@ -27,6 +27,7 @@ const PAGE: u32 = PAGE_SIZE as u32;
 /// - `buf` is well-formed as [`super::XdrBuf`] has it.
 /// - `at + left` does not overflow.
 /// - The range goes on with `pages`, and after that with the `left` bytes from `at` on.
+#[derive(Clone)]
 pub(crate) struct Pieces<'a> {
     buf: &'a raw::xdr_buf,
     pages: Payload<'a>,
