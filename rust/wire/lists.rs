@@ -295,15 +295,7 @@ impl Iterator for ReadSegments<'_> {
         self.rest = rest;
         Some(ReadSegment::from_bytes(entry))
     }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let n = self.rest.len() / ReadSegment::LEN;
-        (n, Some(n))
-    }
 }
-
-impl ExactSizeIterator for ReadSegments<'_> {}
 
 /// Iterator over the chunks of a write list.
 #[derive(Clone, Copy, Debug)]
@@ -375,12 +367,4 @@ impl Iterator for Segments<'_> {
         self.rest = rest;
         Some(Segment::from_bytes(segment))
     }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let n = self.rest.len() / Segment::LEN;
-        (n, Some(n))
-    }
 }
-
-impl ExactSizeIterator for Segments<'_> {}

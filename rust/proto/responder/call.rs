@@ -176,7 +176,7 @@ impl<'a> Call<'a> {
     #[inline(never)]
     pub(super) fn check(&mut self, limits: &Limits) -> Result<(), Unfit> {
         let mut handles = Handles::default();
-        if self.long || self.lists.read_list().len() != 0 {
+        if self.long || self.lists.read_list().next().is_some() {
             self.check_reads(&mut handles, limits)?;
         }
         check_writes(&self.lists, &mut handles, limits)?;
