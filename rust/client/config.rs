@@ -53,15 +53,6 @@ pub(crate) static KNOBS: [Sysctl; 7] = [
     Sysctl::Enum(&VERSION),
 ];
 
-/// Returns the version that is to be tried first.
-fn version() -> Setting {
-    match VERSION.get() {
-        0 => Setting::One,
-        1 => Setting::Two,
-        _ => Setting::Auto,
-    }
-}
-
 /// Returns the number of slots of a new transport.
 pub(crate) fn slots() -> u32 {
     SLOTS.get()
@@ -74,7 +65,11 @@ impl Config {
             slots,
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
-            version: version(),
+            version: match VERSION.get() {
+                0 => Setting::One,
+                1 => Setting::Two,
+                _ => Setting::Auto,
+            },
         }
     }
 

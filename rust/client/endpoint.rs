@@ -203,7 +203,7 @@ pub(super) struct Regions {
     plain: Arc<MrPool>,
     gapped: Arc<MrPool>,
     /// Mapping a region may take long, or sleep.
-    slow: bool,
+    pub(super) slow: bool,
 }
 
 impl Regions {
@@ -226,11 +226,6 @@ impl Regions {
             gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
             slow: pd.limits().slow_mapping,
         })
-    }
-
-    /// Returns whether mapping a region may take long, or sleep.
-    pub(super) fn are_slow(&self) -> bool {
-        self.slow
     }
 
     /// Returns the kind of region that maps the most: with gaps, if the device has such regions.

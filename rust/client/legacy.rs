@@ -165,10 +165,18 @@ impl Quirks {
         Ok(terms)
     }
 
-    /// Handles a message that arrives before the session has begun. Returns `false` if no answer is
-    /// awaited here. Completion worker.
+    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// dropped. Returns `false` if no answer is awaited. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        self.conf.received(conn, bytes)
+        if !self.conf.waiting.load(Relaxed) {
+            return false;
+        }
+        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
+        let message = Message::decode_as(Version::One, bytes, &limits);
+        if !self.conf.hear(message.ok().as_ref()) {
+            conn.breach(Breach::Conf);
+        }
+        true
     }
 
     /// Compares a reply with a write chunk that is longer than `offer` once more: the server may
@@ -342,20 +350,6 @@ impl Conf {
                 })
             }
         }
-    }
-
-    /// Handles a message that arrives before the session has begun. Every message but the answer is
-    /// dropped. Returns `false` if no answer is awaited.
-    fn received<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        if !self.waiting.load(Relaxed) {
-            return false;
-        }
-        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
-        let message = Message::decode_as(Version::One, bytes, &limits);
-        if !self.hear(message.ok().as_ref()) {
-            conn.breach(Breach::Conf);
-        }
-        true
     }
 
     /// Notes that the call is about to be sent.

@@ -111,9 +111,8 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
         (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
         (Ok(header), Take::Done | Take::Drop) => {
             if verdict.grant {
-                conn.role()
-                    .credits
-                    .granted_aside(conn, header.xid(), header.credits());
+                let credits = &conn.role().credits;
+                credits.granted(conn, header.xid(), header.credits(), 0);
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
@@ -289,7 +288,7 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
         }
     });
     conn.pump(ep.qp());
-    if ep.wants_receives() || has_short_buffers(ep) {
+    if ep.wants_receives() || SlotTable::of(conn.owner()).has_shorter_buffer(longest(ep)) {
         order_growth(ep);
     }
 }
@@ -298,11 +297,6 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
 fn longest(ep: &Endpoint) -> usize {
     // CAST: `usize` has at least 32 bits.
     ep.thresholds().client_to_server as usize
-}
-
-/// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
-fn has_short_buffers(ep: &Endpoint) -> bool {
-    SlotTable::of(ep.shared().owner()).has_shorter_buffer(longest(ep))
 }
 
 /// Has a worker give Receives and slots larger buffers.

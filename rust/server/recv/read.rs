@@ -179,7 +179,9 @@ impl Fetcher<'_> {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
         let more = shape.pages().saturating_sub(pages.len());
-        self.role.pages.get_many(more, pages, self.gfp())?;
+        if more != 0 {
+            self.role.pages.get_many(more, pages, self.gfp())?;
+        }
         clear_rest(pages, len);
         // CAST: `usize` has at least 32 bits.
         if len != call.pulled() as usize {
