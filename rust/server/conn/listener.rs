@@ -15,7 +15,7 @@ use crate::conn::registry::Registry;
 use crate::mem::{self, PagePool, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};
 use crate::rdma::device::Registration;
-use crate::rdma::listen::{self, ListenHandler, Lost};
+use crate::rdma::listen::{self, ListenEvent};
 use crate::server::call::memory::Budget;
 use crate::server::call::queue::Ring;
 use crate::server::config::ConnConfig;
@@ -113,13 +113,6 @@ struct Backlog {
     xprt: Option<Handle<Listening>>,
 }
 
-/// The handler of the connection manager's events.
-struct OnRequest {
-    state: Arc<ListenerState>,
-    /// The address of the listener.
-    addr: SockAddr,
-}
-
 kernel::impl_has_work! {
     impl HasWork<Self> for ListenerState { self.work }
 }
@@ -132,11 +125,8 @@ impl Listener {
     /// Those of [`listen::Listener::new`]; `ENOMEM`.
     pub(crate) fn new(args: &ListenArgs<'_, Arc<Service>>) -> Result<Self> {
         let state = ListenerState::new(args)?;
-        let handler = OnRequest {
-            state: state.clone(),
-            addr: args.addr,
-        };
-        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let (to, addr) = (state.clone(), args.addr);
+        let handler = Arc::new(move |event| to.on(&addr, event), GFP_KERNEL)?;
         let listener = listen::Listener::new(args.net, &args.addr, BACKLOG, handler)
             .inspect_err(|_| state.close())?;
         let addr = listener.local_addr();
@@ -197,6 +187,19 @@ impl ListenerState {
         let _ = self.service.workers.kernel().enqueue(self.clone());
     }
 
+    /// Handles an event of the connection manager's listener on `addr`. Does not sleep.
+    fn on(self: &Arc<Self>, addr: &SockAddr, event: ListenEvent) {
+        match event {
+            ListenEvent::RequestQueued => self.request_work(),
+            ListenEvent::Refused => {
+                requester_breach(RequesterBreach::Backlog);
+                log::backlog_full(&name(addr), BACKLOG);
+            }
+            ListenEvent::Lost(why) => log::listener_lost(&name(addr), why),
+            ListenEvent::Restored => log::listening(&name(addr), true),
+        }
+    }
+
     /// Ends listening, and refuses the connections that were not accepted. May sleep.
     fn close(&self) {
         let listener = self.listener.lock().take();
@@ -237,25 +240,6 @@ impl ListenerState {
                 return Some(request);
             }
         }
-    }
-}
-
-impl ListenHandler for OnRequest {
-    fn request_queued(&self) {
-        self.state.request_work();
-    }
-
-    fn refused(&self) {
-        requester_breach(RequesterBreach::Backlog);
-        log::backlog_full(&name(&self.addr), BACKLOG);
-    }
-
-    fn lost(&self, why: Lost) {
-        log::listener_lost(&name(&self.addr), why);
-    }
-
-    fn restored(&self) {
-        log::listening(&name(&self.addr), true);
     }
 }
 
