@@ -37,104 +37,81 @@ pub(super) enum Reason {
     Local,
 }
 
-/// The line for a reason.
-struct Advice {
-    reason: Reason,
-    /// The output of the mount command.
-    _mount: &'static str,
-    cause: &'static str,
-    next: &'static str,
-}
-
-const fn row(
-    reason: Reason,
-    _mount: &'static str,
-    cause: &'static str,
-    next: &'static str,
-) -> Advice {
-    Advice {
-        reason,
-        _mount,
-        cause,
-        next,
-    }
-}
-
-/// The lines for all reasons.
-const ADVICE: [Advice; 13] = [
-    row(
+/// The lines for all reasons: the output of the mount command, the cause, and the next step.
+const ADVICE: [(Reason, &str, &str, &str); 13] = [
+    (
         Reason::Refused,
         "Connection refused",
         "the host answers, but nothing listens there for RDMA on this port",
         "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
     ),
-    row(
+    (
         Reason::Unreachable,
         "Network is unreachable",
         "no route leads to the address, or none that RDMA can use",
         "ip route get ADDRESS, and rdma link",
     ),
-    row(
+    (
         Reason::HostUnreachable,
         "No route to host",
         "no route leads to the host, or the connection manager has given it up",
         "ip neighbour, and ping the address",
     ),
-    row(
+    (
         Reason::TimedOut,
         "Connection timed out",
         "the server does not answer connection requests",
         "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
     ),
-    row(
+    (
         Reason::Unresolved,
         "Protocol error",
         "no RDMA device of this host leads to the address, or no host has it",
         "ip route get ADDRESS, ip neighbour, and rdma link",
     ),
-    row(
+    (
         Reason::Lost,
         "no message, it tries again",
         "the server has ended the handshake, or knows the queue pair from an older connection",
         "look at the log of the server",
     ),
-    row(
+    (
         Reason::Version,
         "mount system call failed",
         "the server takes no version of RPC-over-RDMA that this mount may use",
         "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
     ),
-    row(
+    (
         Reason::Left,
         "no message, it waits",
         "the server has ended the connection before its first reply",
         "look at the log of the server, and whether the port is nfsd's",
     ),
-    row(
+    (
         Reason::Mute,
         "no message, it waits",
         "the server has taken the connection and answers no call",
         "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
     ),
-    row(
+    (
         Reason::Conf,
         "Connection refused",
         "the answer of the server to CONF_RDMA is not acceptable",
         "sysctl sunrpc.rdma_conf=0",
     ),
-    row(
+    (
         Reason::Unfit,
         "Protocol error",
         "this device cannot be used",
         "a mount over another device, or with proto=tcp",
     ),
-    row(
+    (
         Reason::NoMemory,
         "no message, it waits",
         "this host lacks memory",
         "free memory, or lower sunrpc.rdma_slot_table_entries",
     ),
-    row(
+    (
         Reason::Local,
         "no message, it waits",
         "a step on this host has failed",
@@ -146,8 +123,10 @@ const ADVICE: [Advice; 13] = [
 const REASON_BITS: u32 = 8;
 
 impl Reason {
-    fn advice(self) -> Option<&'static Advice> {
-        ADVICE.iter().find(|advice| advice.reason == self)
+    /// Returns the cause and the next step.
+    fn advice(self) -> Option<(&'static str, &'static str)> {
+        let row = ADVICE.iter().find(|(reason, ..)| *reason == self)?;
+        Some((row.2, row.3))
     }
 }
 
@@ -174,8 +153,8 @@ pub(super) fn log_local(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Dis
 }
 
 fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
-    if let Some(advice) = reason.advice() {
-        let (shown, Advice { cause, next, .. }) = (xprt.shown(), advice);
+    if let Some((cause, next)) = reason.advice() {
+        let shown = xprt.shown();
         let (addr, port) = (shown.addr, shown.port);
         pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
     }
@@ -221,7 +200,7 @@ mod tests {
         ] {
             assert!(reason
                 .advice()
-                .is_some_and(|advice| !advice.cause.is_empty() && !advice.next.is_empty()));
+                .is_some_and(|(cause, next)| !cause.is_empty() && !next.is_empty()));
         }
     }
 }

@@ -13,7 +13,7 @@ use crate::rdma::qp::holds_chain;
 use crate::sunrpc::sysctl::{EnumSysctl, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
 
-/// Sizes, counts and times of one transport. Lengths are in bytes, times in milliseconds.
+/// Sizes and counts of one transport. Lengths are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
     /// Request slots: the most RPCs in flight, and the credits that calls ask for.
@@ -24,10 +24,6 @@ pub(crate) struct Config {
     pub(crate) inline_receive: u32,
     /// The version that is tried first.
     pub(crate) version: Setting,
-    /// How long address and route resolution may take, each.
-    pub(crate) resolve_ms: u32,
-    /// How long the peer may take to answer a connection request.
-    pub(crate) connect_ms: u32,
 }
 
 static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
@@ -79,8 +75,6 @@ impl Config {
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
             version: version(),
-            resolve_ms: 5_000,
-            connect_ms: 60_000,
         }
     }
 
@@ -142,28 +136,12 @@ pub(super) struct Sizes {
     pub(super) queues: Queues,
 }
 
-/// Why a device cannot be used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unfit {
-    /// No fast registration (`IB_DEVICE_MEM_MGT_EXTENSIONS`).
-    NoFastRegistration,
-    /// The memory regions are so small that [`MAX_SEGMENTS`] of them do not hold a payload with
-    /// head and tail.
-    RegionsTooSmall,
-    /// The queues cannot hold even one request, or the send queue not the longest chain.
-    QueuesTooShort,
-}
-
-impl Unfit {
-    /// Returns the reason as the log has it.
-    pub(super) const fn reason(self) -> &'static str {
-        match self {
-            Self::NoFastRegistration => "it has no fast memory registration",
-            Self::RegionsTooSmall => "its memory regions are too small",
-            Self::QueuesTooShort => "its queues are too short",
-        }
-    }
-}
+/// Why a device cannot be used, as the log has it: it lacks `IB_DEVICE_MEM_MGT_EXTENSIONS`.
+const NO_FAST_REGISTRATION: &str = "it has no fast memory registration";
+/// [`MAX_SEGMENTS`] memory regions do not hold a payload with head and tail.
+const REGIONS_TOO_SMALL: &str = "its memory regions are too small";
+/// The queues cannot hold even one request, or the send queue not the longest chain.
+const QUEUES_TOO_SHORT: &str = "its queues are too short";
 
 impl Sizes {
     /// Fits `config` to a device. The send queue gets `more_send_wr` work requests more than calls
@@ -171,15 +149,19 @@ impl Sizes {
     ///
     /// # Errors
     ///
-    /// [`Unfit`] names the deficiency of the device.
-    pub(super) fn new(config: &Config, limits: &Limits, more_send_wr: u32) -> Result<Self, Unfit> {
+    /// The deficiency of the device, as the log has it.
+    pub(super) fn new(
+        config: &Config,
+        limits: &Limits,
+        more_send_wr: u32,
+    ) -> Result<Self, &'static str> {
         if !limits.mem_mgt_extensions {
-            return Err(Unfit::NoFastRegistration);
+            return Err(NO_FAST_REGISTRATION);
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
         // Head and tail of a message lie elsewhere, so they have regions of their own.
         if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
-            return Err(Unfit::RegionsTooSmall);
+            return Err(REGIONS_TOO_SMALL);
         }
         let demand = Demand {
             credits: config.slots,
@@ -190,7 +172,7 @@ impl Sizes {
         };
         let fit = demand.fit(limits);
         let queues = fit.filter(|queues| holds_chain(queues.send_wr, LONGEST_CHAIN));
-        let queues = queues.ok_or(Unfit::QueuesTooShort)?;
+        let queues = queues.ok_or(QUEUES_TOO_SHORT)?;
         Ok(Self { mr_depth, queues })
     }
 }
@@ -216,8 +198,6 @@ mod tests {
         inline_send: 4096,
         inline_receive: 4096,
         version: Setting::Auto,
-        resolve_ms: 5_000,
-        connect_ms: 60_000,
     };
 
     fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
@@ -314,14 +294,14 @@ mod tests {
             mem_mgt_extensions: false,
             ..good
         };
-        assert_eq!(unfit(without), Some(Unfit::NoFastRegistration));
+        assert_eq!(unfit(without), Some(NO_FAST_REGISTRATION));
         for depth in [0, 1, 18] {
             let small = device(32_768, depth, 65_535);
-            assert_eq!(unfit(small), Some(Unfit::RegionsTooSmall));
+            assert_eq!(unfit(small), Some(REGIONS_TOO_SMALL));
         }
         for (max_qp_wr, max_cqe) in [(0, 65_535), (16, 65_535), (32_768, 0), (32_768, 40)] {
             let short = device(max_qp_wr, 256, max_cqe);
-            assert_eq!(unfit(short), Some(Unfit::QueuesTooShort));
+            assert_eq!(unfit(short), Some(QUEUES_TOO_SHORT));
         }
     }
 }

@@ -14,7 +14,7 @@
 //!   connection, before its session begins, and nothing else is sent before the answer has arrived.
 //!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`align`]: the server wants the payload of an inline call aligned, by padding before it
+//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before it
 //!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
 //!   the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
@@ -35,7 +35,7 @@ use crate::conn::traced::peer;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy, Task};
 use crate::proto::inline::Thresholds;
-use crate::proto::legacy::conf::{Answered, Configuration, Exchange};
+use crate::proto::legacy::conf::Configuration;
 use crate::proto::legacy::padded::{room, Room};
 use crate::proto::legacy::padding::Padding;
 use crate::proto::legacy::request::{call, hear, Heard};
@@ -77,35 +77,28 @@ const READS: u8 = 4;
 pub(super) struct Settings {
     /// The server is asked for its configuration.
     asks: bool,
-    /// The RDMA Reads of the server's memory that may be outstanding.
-    reads: u8,
+    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are allowed,
+    /// and the device does them without memory regions.
+    pub(super) reads: u8,
+    /// The work requests that these RDMA Reads may take on the send queue.
+    pub(super) send_wr: u32,
 }
 
 impl Settings {
     /// Reads the tunables.
     pub(super) fn new(limits: &Limits) -> Self {
-        let reads = READ_CHUNKS.get() != 0 && !limits.reads_need_regions;
+        let (reads, send_wr) = if READ_CHUNKS.get() != 0 && !limits.reads_need_regions {
+            (
+                limits.max_qp_init_rd_atom.min(READS),
+                read_chunks::WORK_REQUESTS,
+            )
+        } else {
+            (0, 0)
+        };
         Self {
             asks: CONF.get() != 0,
-            reads: if reads {
-                limits.max_qp_init_rd_atom.min(READS)
-            } else {
-                0
-            },
-        }
-    }
-
-    /// Returns how many RDMA Reads of the server's memory may be outstanding: none, unless they are
-    /// allowed, and the device does them without memory regions.
-    pub(super) fn reads(self) -> u8 {
-        self.reads
-    }
-
-    /// Returns the work requests that these RDMA Reads may take on the send queue.
-    pub(super) fn send_wr(self) -> u32 {
-        match self.reads {
-            0 => 0,
-            _ => read_chunks::WORK_REQUESTS,
+            reads,
+            send_wr,
         }
     }
 }
@@ -198,18 +191,36 @@ impl Quirks {
     }
 }
 
-/// The place of an aligned payload in a message.
-pub(super) type Place = Room;
+/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns the
+/// length of the header, and that of header and message. `None`: the call has no payload, or there
+/// is no space for the padding.
+///
+/// # Errors
+///
+/// `EMSGSIZE`.
+pub(super) fn write_aligned(
+    align: u32,
+    (call, data_touch): (&XdrBuf<'_>, impl Fn() -> bool),
+    thresholds: &Thresholds,
+    (xid, credits, task): (u32, u32, Lazy<impl FnOnce() -> Task + Copy>),
+    out: &mut [u8],
+) -> Result<Option<(usize, usize)>> {
+    let Some(place) = place(align, call, data_touch, thresholds) else {
+        return Ok(None);
+    };
+    let lengths = write_at(&place, (xid, credits), call, out)?;
+    trace::padded_call(task, xid, place.align, place.pad);
+    Ok(Some(lengths))
+}
 
 /// Returns the place of the payload of an inline call over a connection with these thresholds.
-/// `None`: the call has no payload, or there is no space for the padding.
-pub(super) fn align(
+fn place(
     align: u32,
     call: &XdrBuf<'_>,
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
-) -> Option<Place> {
-    let padding = Padding::new(align, align).ok()?;
+) -> Option<Room> {
+    let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
     }
@@ -230,8 +241,8 @@ fn begins_payload(call: &XdrBuf<'_>) -> bool {
 /// # Errors
 ///
 /// `EMSGSIZE`.
-pub(super) fn write_aligned(
-    place: &Place,
+fn write_at(
+    place: &Room,
     (xid, credits): (u32, u32),
     call: &XdrBuf<'_>,
     out: &mut [u8],
@@ -250,11 +261,6 @@ pub(super) fn write_aligned(
     Ok((at, end))
 }
 
-/// Traces a call that was written by [`write_aligned`].
-pub(super) fn trace_aligned(place: &Place, task: Lazy<impl FnOnce() -> Task + Copy>, xid: u32) {
-    trace::padded_call(task, xid, place.align, place.pad);
-}
-
 /// The exchange of a connection.
 #[pin_data]
 struct Conf {
@@ -268,8 +274,8 @@ struct Conf {
 
 /// The data that the lock of [`Conf`] protects.
 struct Asked {
-    xid: u32,
-    exchange: Exchange,
+    /// The XID of the call, and the request in the call, until the answer.
+    asked: Option<(u32, Request)>,
     /// The answer, once it has arrived.
     answer: Option<Answer>,
 }
@@ -289,8 +295,7 @@ impl Conf {
     /// Makes the state of a connection over which nothing was asked.
     fn new() -> impl PinInit<Self> {
         let state = Asked {
-            xid: 0,
-            exchange: Exchange::Initial,
+            asked: None,
             answer: None,
         };
         pin_init!(Self {
@@ -307,6 +312,7 @@ impl Conf {
     ///
     /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
     /// cannot be sent.
+    //= 5666-6.1-1 before any other RPC program
     //= 5666-6.1-4 sends nothing else until answered
     fn ask<R: Role>(
         &self,
@@ -354,10 +360,7 @@ impl Conf {
 
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
-        let mut state = self.state.lock();
-        state.xid = xid;
-        state.exchange.on_request(request);
-        drop(state);
+        self.state.lock().asked = Some((xid, request));
         self.waiting.store(true, Relaxed);
     }
 
@@ -380,7 +383,6 @@ impl Conf {
     /// or if the answer is not accepted.
     fn hear(&self, message: Option<&Message<'_>>) -> bool {
         let mut state = self.state.lock();
-        let message = message.filter(|message| message.xid() == state.xid);
         let answer = message.and_then(|message| state.hear(message));
         if state.answer.is_none() {
             state.answer = answer;
@@ -394,22 +396,18 @@ impl Conf {
 impl Asked {
     /// Handles the answer.
     fn hear(&mut self, message: &Message<'_>) -> Option<Answer> {
+        let (xid, request) = self.asked.take_if(|(xid, _)| *xid == message.xid())?;
         let heard = match message.body() {
-            Body::Msg { lists, payload } if lists.is_empty() => hear(self.xid, payload),
+            Body::Msg { lists, payload } if lists.is_empty() => hear(xid, payload),
             Body::Error(_) => Heard::Refused,
             _ => Heard::Malformed,
         };
         Some(match heard {
             Heard::Malformed => Answer::Rejected,
-            Heard::Refused => {
-                self.exchange.on_error();
-                Answer::Unserved
+            Heard::Refused => Answer::Unserved,
+            Heard::Reply(reply) => {
+                Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
-            Heard::Reply(reply) => match self.exchange.on_reply(&reply) {
-                Answered::Agreed(agreed) => Answer::Agreed(agreed),
-                Answered::Rejected => Answer::Rejected,
-                Answered::Unasked => return None,
-            },
         })
     }
 }
@@ -426,7 +424,7 @@ fn request(config: &Config, reads: u8) -> Request {
 
 /// Applies the server's answer, apart from the thresholds, before the session begins.
 fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
-    if !agreed.may_offer_read_chunks() {
+    if !agreed.read_chunks {
         conn.add_capabilities(Capabilities::NO_READ_CHUNKS);
     }
     // The administrator bounds the padding.

@@ -5,6 +5,7 @@
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::seq_print;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 use super::advice::{self, Reason};
@@ -65,7 +66,7 @@ impl Transport for Client {
             None => Loss::Closed,
         };
         if loss == Loss::Closed && !xprt.has_calls() {
-            self.store().close();
+            self.store.close();
         }
     }
 
@@ -75,7 +76,7 @@ impl Transport for Client {
 
     fn stats(&self, xprt: &Xprt<Self>, out: &SeqFile) {
         let calls = SlotTable::of(xprt).counts();
-        seq_print!(out, "{}", XprtLine(&xprt.counts(), self.stats(), &calls));
+        seq_print!(out, "{}", XprtLine(&xprt.counts(), &self.stats, &calls));
     }
 
     fn inject_disconnect(&self, xprt: &Xprt<Self>) {
@@ -85,7 +86,7 @@ impl Transport for Client {
 
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         rqst.fill_sparse()?;
-        match send::prepare(&rqst, self.stats()) {
+        match send::prepare(&rqst, &self.stats) {
             Err(PrepareError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
             Ok(())
@@ -111,7 +112,7 @@ impl Transport for Client {
     }
 
     fn large_buffer_allocated(&self, len: usize) {
-        self.stats().hardway(len);
+        self.stats.hardway(len);
     }
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
@@ -130,7 +131,7 @@ impl Transport for Client {
         ep.shared().begin_use();
         // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one
         // before `set_endpoint`, whose lock then makes the flag visible here.
-        if self.serves_backward() {
+        if self.serves_backward.load(Relaxed) {
             ep.serve_backward().map_err(|_| ConnectError::NoResources)?;
         }
         Ok(())
@@ -155,9 +156,9 @@ impl Transport for Client {
             if ep.check_silence(|| SlotTable::of(xprt).unanswered(ep.epoch())) {
                 advice::log_unanswered(xprt, Reason::Mute);
             }
-            session::check(&ep, &self.config().refreshed());
+            session::check(&ep, &self.config.refreshed());
             // The connection has taken what it needs.
-            self.store().clear();
+            self.store.clear();
         }
     }
 
@@ -183,13 +184,13 @@ impl Transport for Client {
     fn backchannel_setup(&self, xprt: &Xprt<Self>, count: u32) -> Result {
         trace::cb_setup(peer_of(xprt), count);
         // ORDERING: `connect` says how this flag and the connection become visible.
-        self.set_serves_backward();
+        self.serves_backward.store(true, Relaxed);
         self.endpoint().map_or(Ok(()), |ep| ep.serve_backward())
     }
 
     fn backchannel_max_message(&self) -> usize {
         // CAST: `usize` has at least 32 bits.
-        self.backward_max() as usize
+        self.backward_max.load(Relaxed) as usize
     }
 
     fn send_backchannel_reply(

@@ -3,7 +3,7 @@
 //! One transport of SUNRPC: its data, and how a connection and trace events see it.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
 use super::config::Config;
@@ -33,24 +33,25 @@ pub(crate) struct Context {
 /// An RDMA transport of SUNRPC. The transport has at most one connection at a time.
 #[pin_data]
 pub(crate) struct Client {
-    config: Config,
-    stats: Stats,
+    /// The settings that were read when the transport was made.
+    pub(super) config: Config,
+    pub(super) stats: Stats,
     /// The number of the latest attempt to connect.
     attempts: Atomic<u32>,
     /// The connection, from when it is established until it is closed.
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// Memory of the last connection, for the next one.
-    store: Arc<MemCache>,
-    context: Context,
+    pub(super) store: Arc<MemCache>,
+    pub(super) context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
     registered: SetOnce<Registered>,
     /// A service for the server's calls exists. Stays set.
-    serves_backward: Atomic<bool>,
+    pub(super) serves_backward: AtomicFlag,
     /// The longest message of such a call or of its reply, over the latest connection.
-    backward_max: Atomic<u32>,
+    pub(super) backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
-    unprobed: Atomic<bool>,
+    pub(super) unprobed: AtomicFlag,
     /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
 }
@@ -75,9 +76,9 @@ impl Client {
             store: MemCache::new()?,
             context,
             registered: SetOnce::new(),
-            serves_backward: Atomic::new(false),
+            serves_backward: AtomicFlag::new(false),
             backward_max: Atomic::new(backward_max),
-            unprobed: Atomic::new(false),
+            unprobed: AtomicFlag::new(false),
             complaint: Atomic::new(0),
         })
     }
@@ -95,26 +96,6 @@ impl Client {
     /// Takes the current connection out, if there is one.
     pub(super) fn take_endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().take()
-    }
-
-    /// Returns the settings that were read when the transport was made.
-    pub(super) fn config(&self) -> &Config {
-        &self.config
-    }
-
-    /// Returns the counters of this transport.
-    pub(super) fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    /// Returns the registration that reports when a device goes away.
-    pub(super) fn devices(&self) -> &Arc<Registration> {
-        &self.context.devices
-    }
-
-    /// Returns the memory that is kept from one connection for the next.
-    pub(super) fn store(&self) -> &Arc<MemCache> {
-        &self.store
     }
 
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
@@ -145,45 +126,10 @@ impl Client {
         }
     }
 
-    /// Returns the table of servers from earlier connections.
-    pub(super) fn peers(&self) -> &PeerTable {
-        &self.context.peers
-    }
-
-    /// Returns whether the server is not to be probed.
-    pub(super) fn unprobed(&self) -> bool {
-        self.unprobed.load(Relaxed)
-    }
-
-    /// Notes that a device does not carry out probes.
-    pub(super) fn set_unprobed(&self) {
-        self.unprobed.store(true, Relaxed);
-    }
-
     /// Sets the number of the latest log line about a mount that fails, which is not zero. Returns
     /// whether the previous line had another number.
     pub(super) fn is_new_complaint(&self, complaint: u32) -> bool {
         self.complaint.xchg(complaint, Full) != complaint
-    }
-
-    /// Returns whether a service for the server's calls exists.
-    pub(super) fn serves_backward(&self) -> bool {
-        self.serves_backward.load(Relaxed)
-    }
-
-    /// Notes that a service for the server's calls exists.
-    pub(super) fn set_serves_backward(&self) {
-        self.serves_backward.store(true, Relaxed);
-    }
-
-    /// Returns the longest message in the backward direction, in bytes.
-    pub(super) fn backward_max(&self) -> u32 {
-        self.backward_max.load(Relaxed)
-    }
-
-    /// Sets the longest message in the backward direction, in bytes.
-    pub(super) fn set_backward_max(&self, len: u32) {
-        self.backward_max.store(len, Relaxed);
     }
 
     /// Returns a number that no recent connection has had. It is never zero.

@@ -1,26 +1,28 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The objects of one connection.
+//! The objects of one connection, in the order of their teardown; its close; and the fields of the
+//! file `connections` that do not depend on the role.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
-use super::buffers::{CallBuffers, ReplyBuffers};
-use super::handshake;
+use super::backward::ReplyBuffers;
 use super::lifecycle::Lifecycle;
 use super::queues::Queues;
 use super::role::{ConnOf, OwnedQpOf, QpOf, Role, XprtRef};
 use super::traced;
+use crate::observe::connections::{Calls, Credits, Loss, Regions, Up};
 use crate::observe::trace;
-use crate::proto::conn::Event;
+use crate::proto::conn::{Event, State};
 use crate::proto::inline::Thresholds;
 use crate::proto::version::Cause;
 use crate::rdma::cm::CmId;
 use crate::rdma::cq::Cq;
+use crate::rdma::mr::PoolCounts;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig};
-use crate::wire::cm_private::Settings;
+use crate::text::StackString;
 
 /// A connection that has been established, until its last user drops it.
 ///
@@ -36,8 +38,6 @@ pub(crate) struct Connection<R: Role> {
     qp: OwnedQpOf<R>,
     #[pin]
     replies: ReplyBuffers,
-    #[pin]
-    calls: CallBuffers,
     pd: Arc<Pd>,
     pub(super) cm: CmId<Lifecycle<R::Owner>>,
     pub(super) lifecycle: Arc<Lifecycle<R::Owner>>,
@@ -51,8 +51,6 @@ pub(crate) struct Parts<R: Role> {
     pub(crate) cm: CmId<Lifecycle<R::Owner>>,
     pub(crate) lifecycle: Arc<Lifecycle<R::Owner>>,
     pub(crate) shared: Arc<ConnOf<R>>,
-    /// The most calls of ours that the device may be sending at the same time.
-    pub(crate) calls: u32,
 }
 
 impl<R: Role> Connection<R> {
@@ -66,7 +64,6 @@ impl<R: Role> Connection<R> {
             closed: Atomic::new(false),
             qp: parts.qp,
             replies <- ReplyBuffers::new(),
-            calls <- CallBuffers::new(&parts.pd, parts.calls),
             pd: parts.pd,
             cm: parts.cm,
             lifecycle: parts.lifecycle,
@@ -108,21 +105,6 @@ impl<R: Role> Connection<R> {
         &self.replies
     }
 
-    /// Returns the spare send buffers for calls.
-    pub(crate) fn calls(&self) -> &CallBuffers {
-        &self.calls
-    }
-
-    /// Accepts the requester's connection, announces `settings`, and has the first of `reads` RDMA
-    /// Reads outstanding at most; the requester may have the second. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`handshake::answer`].
-    pub(crate) fn accept(&self, settings: Settings, reads: (u8, u8)) -> Result {
-        handshake::answer(&self.cm, settings, reads)
-    }
-
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
         &self.pd
@@ -149,13 +131,13 @@ impl<R: Role> Connection<R> {
 
     /// Returns whether the session wants Receives of another size.
     pub(crate) fn wants_receives(&self) -> bool {
-        self.shared.session().wanted_receives().is_some()
+        self.shared.session.wanted_receives().is_some()
     }
 
     /// Gives the Receives buffers of the size that the session wants, and tells the session. May
     /// sleep.
     pub(crate) fn follow_session(&self) {
-        let Some(size) = self.shared.session().wanted_receives() else {
+        let Some(size) = self.shared.session.wanted_receives() else {
             return;
         };
         // CAST: `usize` has at least 32 bits.
@@ -166,6 +148,54 @@ impl<R: Role> Connection<R> {
         self.shared.count_receives(&self.qp);
         self.shared.pump(&self.qp);
     }
+
+    /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
+    pub(crate) fn describe(&self) -> Up {
+        let (shared, qp) = (self.shared(), self.qp());
+        let terms = shared.terms();
+        Up {
+            device: StackString::new(&fmt!("{}", self.pd().device_name())),
+            port: self.cm.port(),
+            thresholds: terms.thresholds(),
+            generation: shared
+                .with_session(|session, _| session.terms().generation)
+                .unwrap_or(0),
+            backward: terms.permits_backward(),
+            credits: Credits::default(),
+            calls: Calls::default(),
+            regions: Regions::default(),
+            receives: qp.receives(),
+            send_queue: qp.send_queue(),
+            silent: 0,
+        }
+    }
+
+    /// Returns why the connection is being lost. Call this before [`Self::close`].
+    pub(crate) fn loss(&self) -> Loss {
+        let lifecycle = &self.lifecycle;
+        if lifecycle.ended_here() {
+            Loss::Device
+        } else if lifecycle.state() != State::Up {
+            Loss::Peer
+        } else if self.shared.forced.load(Relaxed) {
+            Loss::Forced
+        } else if self.qp().is_broken() {
+            Loss::Failed
+        } else {
+            Loss::Closed
+        }
+    }
+}
+
+/// Returns the regions of a pool.
+impl From<PoolCounts> for Regions {
+    fn from(census: PoolCounts) -> Self {
+        Self {
+            total: census.total,
+            idle: census.idle,
+            unusable: census.unusable,
+        }
+    }
 }
 
 /// Makes the queue pair of a connection, with its completion queue. `tags` is the number of tags
@@ -174,6 +204,8 @@ impl<R: Role> Connection<R> {
 /// # Errors
 ///
 /// Those of [`Cq::new`] and [`Qp::new`].
+// With the state of the connection, which the caller makes, the stack frame would be too large.
+#[inline(never)]
 pub(crate) fn queue_pair<R: Role>(
     cm: &CmId<Lifecycle<R::Owner>>,
     pd: &Arc<Pd>,

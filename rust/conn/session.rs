@@ -7,7 +7,7 @@
 //! buffer, one message at a time, so that they never wait for memory.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
@@ -35,7 +35,7 @@ pub(super) struct SharedSession {
     /// The session's time begins here.
     made: Instant<Monotonic>,
     /// Receives are to become larger.
-    growing: Atomic<bool>,
+    pub(super) growing: AtomicFlag,
     /// Present from the handshake until the connection is closed.
     #[pin]
     current: SpinLock<Option<KBox<Current>>>,
@@ -58,7 +58,7 @@ impl SharedSession {
         pin_init!(Self {
             terms: TermsWord::new(),
             made: Instant::now(),
-            growing: Atomic::new(false),
+            growing: AtomicFlag::new(false),
             current <- new_spinlock!(None, "rpcrdma::SharedSession::current"),
         })
     }
@@ -67,11 +67,6 @@ impl SharedSession {
     pub(super) fn end(&self) {
         let ended = self.current.lock().take();
         drop(ended);
-    }
-
-    /// Returns whether Receives are to become larger.
-    pub(super) fn receives_are_growing(&self) -> bool {
-        self.growing.load(Relaxed)
     }
 
     /// Returns the size of Receives that the session wants to be posted, in bytes.
@@ -93,16 +88,18 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// # Errors
     ///
     /// `ENOMEM`.
+    // A new session is on the stack until it is complete: not on that of the handshake.
+    #[inline(never)]
     pub(crate) fn begin_session(&self, config: Config, out: SendBuf) -> Result {
-        let current = Current {
+        let current = init!(Current {
             session: Session::new(config),
             out,
             unsent: None,
             wanted: None,
             smaller: 0,
-        };
-        let current = KBox::new(current, GFP_KERNEL)?;
-        let mut place = self.session().current.lock();
+        });
+        let current = KBox::init(current, GFP_KERNEL)?;
+        let mut place = self.session.current.lock();
         self.publish(&current.session);
         *place = Some(current);
         Ok(())
@@ -111,7 +108,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Publishes the terms of the session, if they have changed. The caller holds the lock.
     fn publish(&self, session: &Session) {
         let terms = session.terms();
-        if self.session().terms.publish(terms) {
+        if self.session.terms.publish(terms) {
             trace::terms_changed(traced::peer(self.owner()), terms);
         }
     }
@@ -119,7 +116,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Calls `act` with the session and its time in milliseconds, and then publishes the terms.
     /// `None` without a session. `act` must not sleep.
     pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
-        self.with_current(&mut self.session().current.lock(), |current, now| {
+        self.with_current(&mut self.session.current.lock(), |current, now| {
             act(&mut current.session, now)
         })
     }
@@ -131,7 +128,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         act: impl FnOnce(&mut Current, u64) -> T,
     ) -> Option<T> {
         let current = (*current).as_mut()?;
-        let result = act(current, self.session().now());
+        let result = act(current, self.session.now());
         self.publish(&current.session);
         Some(result)
     }
@@ -147,7 +144,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         note: impl FnOnce(&T, &mut Session, u64),
     ) -> T {
         // `post` is called in one place, so that it is inlined.
-        let mut current = watched.then(|| self.session().current.lock());
+        let mut current = watched.then(|| self.session.current.lock());
         let posted = post();
         if let Some(current) = &mut current {
             self.with_current(current, |current, now| {
@@ -163,7 +160,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         queue: (&Qp<C>, Tag),
         credits: impl Fn(&Control) -> u32,
     ) -> Option<Output> {
-        let mut current = self.session().current.lock();
+        let mut current = self.session.current.lock();
         let current = (*current).as_mut()?;
         loop {
             if let Some(control) = current.unsent.take() {
@@ -181,7 +178,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
                     Err(PostError::Invalid | PostError::Broken(_)) => {}
                 }
             }
-            let output = current.session.poll(self.session().now());
+            let output = current.session.poll(self.session.now());
             self.publish(&current.session);
             match output {
                 Some(Output::Send(control)) => current.unsent = Some(control),
@@ -205,10 +202,10 @@ impl<R, O: XprtRef> ConnState<R, O> {
             let gone = current.smaller.saturating_sub(smaller);
             current.smaller = smaller;
             current.session.on_consumed(gone);
-            self.session().growing.store(smaller != 0, Relaxed);
+            self.session.growing.store(smaller != 0, Relaxed);
             gone != 0
         };
-        let counted = self.with_current(&mut self.session().current.lock(), count);
+        let counted = self.with_current(&mut self.session.current.lock(), count);
         counted.unwrap_or(false)
     }
 
@@ -225,13 +222,13 @@ impl<R, O: XprtRef> ConnState<R, O> {
             match smaller {
                 Ok(smaller) => {
                     current.smaller = smaller;
-                    self.session().growing.store(smaller != 0, Relaxed);
+                    self.session.growing.store(smaller != 0, Relaxed);
                     current.session.on_posting(size, smaller);
                 }
                 Err(_) => current.session.on_post_failed(),
             }
         };
-        self.with_current(&mut self.session().current.lock(), note);
+        self.with_current(&mut self.session.current.lock(), note);
     }
 
     /// Traces what the session has made of a message of these `bytes`: it is a control message, or
@@ -271,7 +268,7 @@ impl<R: Role> ConnState<R, R::Owner> {
         qp: &QpOf<R>,
         write: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
     ) -> bool {
-        let mut current = self.session().current.lock();
+        let mut current = self.session.current.lock();
         let current = (*current).as_mut();
         current.is_some_and(|current| current.post((qp, R::CONTROL), write).is_ok())
     }

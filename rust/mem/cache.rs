@@ -173,14 +173,9 @@ impl MemCache {
     ///
     /// `ENOMEM`.
     pub(crate) fn new() -> Result<Arc<Self>> {
-        let lists = Lists {
-            open: false,
-            node: NumaNode::NO_NODE,
-            lists: [const { FreeList::EMPTY }; LAYOUTS],
-        };
         Arc::pin_init(
             pin_init!(Self {
-                lists <- new_spinlock!(lists, "mem::MemCache::lists"),
+                lists <- new_spinlock!(Lists::new(), "mem::MemCache::lists"),
             }),
             GFP_KERNEL,
         )
@@ -191,25 +186,26 @@ impl MemCache {
     pub(crate) fn open(&self, node: NumaNode) {
         let mut lists = self.lists.lock();
         lists.open = true;
-        let stale = (lists.node != node).then(|| lists.take_all());
-        lists.node = node;
+        let moved = core::mem::replace(&mut lists.node, node) != node;
         drop(lists);
-        drop(stale);
+        if moved {
+            self.clear();
+        }
     }
 
     /// Frees the memory in the cache.
     pub(crate) fn clear(&self) {
-        let freed = self.lists.lock().take_all();
-        drop(freed);
+        // One list at a time, because a stack has no room for all of them.
+        for index in 0..LAYOUTS {
+            let list = self.lists.lock().take(index);
+            drop(list);
+        }
     }
 
     /// Frees the memory in the cache, which takes no more before [`Self::open`] is called again.
     pub(crate) fn close(&self) {
-        let mut lists = self.lists.lock();
-        lists.open = false;
-        let freed = lists.take_all();
-        drop(lists);
-        drop(freed);
+        self.lists.lock().open = false;
+        self.clear();
     }
 
     /// Returns the number of bytes in the cache.
@@ -246,6 +242,15 @@ impl MemCache {
 }
 
 impl Lists {
+    /// Makes empty lists, in place because a stack has no room for them.
+    fn new() -> impl Init<Self> {
+        init!(Self {
+            open: false,
+            node: NumaNode::NO_NODE,
+            lists <- pin_init::init_array_from_fn(|_| FreeList::EMPTY),
+        })
+    }
+
     /// Returns the list of this layout and allocator: the one with such blocks, or an empty one.
     /// `None` if there are too many layouts.
     fn list<A: CacheAllocator>(&mut self, layout: Layout) -> Option<&mut FreeList> {
@@ -260,9 +265,10 @@ impl Lists {
         Some(list)
     }
 
-    /// Takes all blocks out. Dropping the result frees them.
-    fn take_all(&mut self) -> [FreeList; LAYOUTS] {
-        core::mem::replace(&mut self.lists, [const { FreeList::EMPTY }; LAYOUTS])
+    /// Takes the blocks of a list out. Dropping the result frees them.
+    fn take(&mut self, index: usize) -> Option<FreeList> {
+        let list = self.lists.get_mut(index)?;
+        Some(core::mem::replace(list, FreeList::EMPTY))
     }
 }
 

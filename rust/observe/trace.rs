@@ -18,9 +18,9 @@
 //!    bindings pick it up; nothing is to be added there.
 //! 2. Wrap it in the file below `rust/observe/trace/` that has events of the same kind: an entry
 //!    `fn name(arguments) => xprtrdma_name { parameter: expression, ... }` of `events!`, with the
-//!    parameters of `TP_PROTO` under the same names and in the same order. A parameter of a new C
-//!    type needs an implementation of `Field`, and an argument of a new Rust type that is looked up
-//!    lazily an entry in `lazy!`, both in this file.
+//!    parameters of `TP_PROTO` under the same names and in the same order, or an entry of a `class`
+//!    that has them. A parameter of a new C type needs an implementation of `Field`, and an
+//!    argument of a new Rust type that is looked up lazily an entry in `lazy!`, both in this file.
 //! 3. Emit it: call `trace::name(...)` where it happens, outside of this room (or from another
 //!    function of it).
 //! 4. Describe it in `Documentation/tracing.rst`: a row in the table of its section that starts

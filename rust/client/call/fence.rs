@@ -43,48 +43,23 @@ const LINGER_MS: u32 = 2_000;
 /// How long a LOCAL_INV may take before the connection is closed, in milliseconds.
 const FENCE_MS: u32 = 2_000;
 
-/// How an RPC ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Status {
-    /// With a reply of this length in bytes, chunks included.
-    Length(u32),
-    /// With `EIO`: the responder could not process the call, or its reply was not acceptable.
-    Failed,
-}
+/// How an RPC ends: with a reply of this length in bytes, chunks included; or with `EIO`, because
+/// the responder could not process the call, or its reply was not acceptable.
+pub(super) type Status = Result<u32>;
 
 /// How an RPC ends once its memory is invalidated.
 pub(super) enum Ending {
     /// With this status; the reply is in place, if there is one.
     With(Status),
-    /// With a reply that has to be copied into place first.
-    Copy(DeferredReply),
-}
-
-/// The inline part of a reply that arrived while the peer could still reach the memory where the
-/// reply belongs. The DMA layer may have a bounce buffer for that memory as well, whose contents
-/// would overwrite the reply.
-///
-/// The copy may be `vmalloc()` memory, so it is not dropped while a spinlock is held.
-pub(super) struct DeferredReply {
-    pub(super) message: KVVec<u8>,
-    /// The bytes that came through the write chunk, if it was used.
-    pub(super) chunk: Option<u32>,
-}
-
-impl DeferredReply {
-    /// Keeps a copy of `message`. Does not sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(super) fn copied(message: &[u8], chunk: Option<u32>) -> Result<Self> {
-        let mut copy = KVVec::new();
-        copy.extend_from_slice(message, GFP_ATOMIC)?;
-        Ok(Self {
-            message: copy,
-            chunk,
-        })
-    }
+    /// With a reply whose inline part has to be copied into place first. It arrived while the peer
+    /// could still reach the memory where the reply belongs. The DMA layer may have a bounce buffer
+    /// for that memory as well, whose contents would overwrite the reply.
+    Copy {
+        /// May be `vmalloc()` memory, so it is not dropped while a spinlock is held.
+        message: KVVec<u8>,
+        /// The bytes that came through the write chunk, if it was used.
+        chunk: Option<u32>,
+    },
 }
 
 /// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that came
@@ -97,18 +72,18 @@ pub(super) fn place(
     chunk: Option<u32>,
 ) -> Status {
     let placed = rqst.place_reply(message, chunk);
-    xprt.data().stats().fixup(placed.copied);
+    xprt.data().stats.fixup(placed.copied);
     let shape = Lazy(|| reply_shape(&rqst.recv_buf()));
     trace::fixup(task_of(rqst), placed.copied, shape);
-    Status::Length(placed.len)
+    Ok(placed.len)
 }
 
 /// Completes an RPC whose memory is out of the peer's reach. Does not sleep.
 #[inline(always)]
 pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
     match status {
-        Status::Length(len) => rqst.complete(len),
-        Status::Failed => rqst.fail(EIO),
+        Ok(len) => rqst.complete(len),
+        Err(error) => rqst.fail(error),
     }
 }
 
@@ -227,7 +202,7 @@ fn finish(xprt: &Xprt<Client>, slot: &Slot, mut locked: SpinLockGuard<'_, Locked
     };
     let mut rqst = rqst.resume(xprt);
     let status = match ending {
-        Ending::Copy(reply) => place(xprt, &mut rqst, &reply.message, reply.chunk),
+        Ending::Copy { message, chunk } => place(xprt, &mut rqst, &message, chunk),
         Ending::With(status) => status,
     };
     complete(rqst, status);

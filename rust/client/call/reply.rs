@@ -14,7 +14,7 @@ use super::super::advice::{self, Reason};
 use super::super::config::MAX_SEGMENTS;
 use super::super::endpoint::{Conn, Incoming, QueuePair};
 use super::super::transport::{task_of, Client};
-use super::fence::{self, DeferredReply, Ending, Status};
+use super::fence::{self, Ending, Status};
 use super::slot::{Contents, Locked, Slot};
 use super::SlotTable;
 use crate::conn;
@@ -98,7 +98,7 @@ pub(in crate::client) fn handle_common(
         let chunk = match reply.chunk {
             OnlyChunk::None => None,
             OnlyChunk::Write(_) => Some(written),
-            OnlyChunk::Reply(_) => return Finding::Done(Status::Length(written)),
+            OnlyChunk::Reply(_) => return Finding::Done(Ok(written)),
         };
         Finding::Inline { message, chunk }
     });
@@ -205,7 +205,7 @@ pub(in crate::client) fn handle_undecodable(
     let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
     let arrived = Arrived::Message(msg);
     conn.breach(Breach::MalformedHeader);
-    conn.owner().data().stats().bad_reply();
+    conn.owner().data().stats.bad_reply();
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
@@ -228,7 +228,7 @@ pub(in crate::client) fn handle_undecodable(
 /// Fails the RPC that a message answers.
 fn fail(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, rqst: Pinned<'_, Client>) {
     finish(conn, qp, Arrived::Message(msg), rqst, |_, _| {
-        Finding::Done(Status::Failed)
+        Finding::Done(Err(EIO))
     });
 }
 
@@ -352,22 +352,33 @@ fn finish_exposed(
     let ending = match finding {
         Finding::Inline { message, chunk } if is_mapped(&locked.contents, &rqst, message) => {
             // Without memory for the copy, the server has to answer again over another connection.
-            let Ok(reply) = DeferredReply::copied(message, chunk) else {
+            let Ok(message) = copied(message) else {
                 // The end of the pin takes `queue_lock`, and no lock of this module is held then.
                 drop(locked);
                 drop(rqst);
                 return conn.force_close();
             };
-            Ending::Copy(reply)
+            Ending::Copy { message, chunk }
         }
         // The reply may be long, so it is not copied while a lock is held.
-        Finding::Whole(message) => Ending::Copy(DeferredReply {
+        Finding::Whole(message) => Ending::Copy {
             message,
             chunk: None,
-        }),
+        },
         finding => Ending::With(place(conn.owner(), &mut rqst, finding)),
     };
     fence::before_completion(qp, slot, locked, rqst, ending);
+}
+
+/// Returns a copy of a message. Does not sleep.
+///
+/// # Errors
+///
+/// `ENOMEM`.
+fn copied(message: &[u8]) -> Result<KVVec<u8>> {
+    let mut copy = KVVec::new();
+    copy.extend_from_slice(message, GFP_ATOMIC)?;
+    Ok(copy)
 }
 
 /// Returns whether the place of a message lies in memory that is still registered. A reply chunk
@@ -436,7 +447,7 @@ fn check_again<'m>(
 ) -> Finding<'m> {
     match Message::decode_as(conn.version(), msg.bytes(), &LIMITS) {
         Ok(header) => check(conn, &header, contents, rqst),
-        Err(_) => Finding::Done(Status::Failed),
+        Err(_) => Finding::Done(Err(EIO)),
     }
 }
 
@@ -465,16 +476,16 @@ fn check<'m>(
             reply_chunk_len, ..
         }) => {
             contents.counts.reply_bytes(reply_chunk_len);
-            Finding::Done(Status::Length(reply_chunk_len))
+            Finding::Done(Ok(reply_chunk_len))
         }
         Ok(Outcome::Error(body)) => {
             report_error(conn, rqst, body);
-            conn.owner().data().stats().bad_reply();
-            Finding::Done(Status::Failed)
+            conn.owner().data().stats.bad_reply();
+            Finding::Done(Err(EIO))
         }
         Err(violation) => {
             report_violation(conn, rqst, violation);
-            Finding::Done(Status::Failed)
+            Finding::Done(Err(EIO))
         }
     }
 }
@@ -494,7 +505,7 @@ fn check_body(conn: &Conn, body: &Body<'_>, contents: &Contents) -> Result<Outco
 #[cold]
 fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation) {
     trace::reply_violation(task_of(rqst), rqst.xid(), violation);
-    conn.owner().data().stats().bad_reply();
+    conn.owner().data().stats.bad_reply();
     conn.breach(Breach::ReplyClaim);
 }
 

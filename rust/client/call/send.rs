@@ -17,6 +17,7 @@
 //! [`Regions::are_slow`]: super::super::endpoint::Regions::are_slow
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 
 use super::super::endpoint::{tags, Endpoint};
@@ -170,7 +171,7 @@ fn post_prepared(
         trace::mr_fastregs(task_of(rqst), || {
             contents.regions.iter().map(conn::traced::region)
         });
-        let full = || client.stats().send_queue_full();
+        let full = || client.stats.send_queue_full();
         xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, slot, contents))
     })?;
     report(ep, rqst, posted)
@@ -248,11 +249,11 @@ fn prepare_once(
     xprt: &Xprt<Client>,
     rqst: &Rqst<'_, Client>,
 ) -> Result<bool, SendError> {
-    let mut done = prepare(rqst, client.stats());
+    let mut done = prepare(rqst, &client.stats);
     if done == Err(PrepareError::NoRegions) {
         endpoint(rqst)?.order_regions();
         SlotTable::of(xprt).take_regions_back();
-        done = prepare(rqst, client.stats());
+        done = prepare(rqst, &client.stats);
     }
     match done {
         Ok(()) => Ok(true),
@@ -285,7 +286,7 @@ fn fail(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>, error: Error) -> Result<()
 /// Has SUNRPC try again when the worker that makes regions has run, which always happens; or after
 /// a while, if no more regions could be made last time.
 fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
-    if ep.has_no_more_regions() {
+    if ep.no_more_regions.load(Relaxed) {
         ep.order_regions();
         return SendError::NoResources;
     }

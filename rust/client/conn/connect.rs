@@ -8,7 +8,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
-use kernel::time::{msecs_to_jiffies, Jiffies};
+use kernel::time::msecs_to_jiffies;
 use kernel::types::ScopeGuard;
 
 use super::super::advice::{self, Reason};
@@ -20,8 +20,8 @@ use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;
 use crate::conn::connection::{self, Parts};
+use crate::conn::handshake;
 use crate::conn::lifecycle::Lifecycle;
-use crate::conn::{handshake, removal};
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
@@ -36,6 +36,10 @@ pub(in crate::client) const LONGEST: u32 = backoff::LONGEST_MS / 1000;
 /// The time in milliseconds for which RPCs wait for a server that refuses or cannot be reached (as
 /// while our own device is away), before they learn of the failure.
 const HOLD: u32 = 8_000;
+/// How long the resolution of an address or of a route may take, in milliseconds.
+const RESOLVE_MS: u32 = 5_000;
+/// How long the peer may take to answer a connection request, in milliseconds.
+const CONNECT_MS: u32 = 60_000;
 /// The time in milliseconds by which the connection manager may be late with its event that
 /// resolving took too long.
 const GRACE_MS: u32 = 1000;
@@ -56,25 +60,25 @@ pub(in crate::client) fn connect(
     xprt: &Xprt<Client>,
     epoch: u32,
 ) -> Result<Arc<Endpoint>, ConnectError> {
-    let config = &client.config().refreshed();
+    let config = &client.config.refreshed();
     let owner = xprt.handle();
     let lifecycle = Lifecycle::new(xprt.handle());
     let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
     let cm = CmId::new(xprt.net(), lifecycle.clone()).map_err(local(xprt, "identifier"))?;
-    resolve_addr(&cm, &lifecycle, xprt, config)?;
+    resolve_addr(&cm, &lifecycle, xprt)?;
 
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr())?;
-    let reads = (limits.max_qp_rd_atom, settings.reads());
-    let lease = removal::lease(client.devices(), device, xprt.handle(), &lifecycle);
+    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let reads = (limits.max_qp_rd_atom, settings.reads);
+    let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
-    let cm = resolve_route(cm, &lease, &lifecycle, xprt, config)?;
-    let pd = Pd::new(lease, Some(client.store().clone()));
+    let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
+    let pd = Pd::new(lease, Some(client.store.clone()));
     let pd = pd.map_err(local(xprt, "protection domain"))?;
     let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats().mrs_allocated(regions.total());
+    client.stats.mrs_allocated(regions.total());
     trace::createmrs(peer_of(xprt), regions.total());
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
@@ -105,9 +109,8 @@ pub(in crate::client) fn connect(
         cm,
         lifecycle: lifecycle.clone(),
         shared,
-        calls: queues.credits,
     };
-    let ep = Endpoint::new(parts, regions).map_err(local(xprt, "memory"))?;
+    let ep = Endpoint::new(parts, regions, queues.credits).map_err(local(xprt, "memory"))?;
     undo.dismiss();
     Ok(ep)
 }
@@ -117,7 +120,7 @@ pub(in crate::client) fn connect(
 fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
     move |error| match error {
         ENETUNREACH => why(Failure::Unreachable, xprt),
-        EHOSTUNREACH => host_unreachable(xprt),
+        EHOSTUNREACH => logged(xprt, Reason::HostUnreachable, ConnectError::HostUnreachable),
         ENOTCONN => why(Failure::NotConnected, xprt),
         // iWARP devices connect at once, and report the peer's refusal here.
         ECONNREFUSED => why(Failure::Refused, xprt),
@@ -154,18 +157,26 @@ fn resolve_addr(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,
     xprt: &Xprt<Client>,
-    config: &Config,
 ) -> Result<(), ConnectError> {
     lifecycle.on(Event::Start);
-    cm.resolve_addr(&xprt.addr(), config.resolve_ms)
+    cm.resolve_addr(&xprt.addr(), RESOLVE_MS)
         .map_err(|error| match error {
-            ENETUNREACH => unreachable(xprt),
-            EHOSTUNREACH => host_unreachable(xprt),
+            ENETUNREACH => logged(xprt, Reason::Unreachable, ConnectError::Unreachable),
+            EHOSTUNREACH => logged(xprt, Reason::HostUnreachable, ConnectError::HostUnreachable),
             _ => why(Failure::Protocol, xprt),
         })?;
-    lifecycle
-        .wait_past(State::Resolving, search_time(config))
-        .map_err(|failure| why(failure, xprt))
+    wait(lifecycle, State::Resolving, RESOLVE_MS + GRACE_MS, xprt)
+}
+
+/// Waits until the attempt has left `state`, for `limit` milliseconds at most.
+fn wait(
+    lifecycle: &ClientLifecycle,
+    state: State,
+    limit: u32,
+    xprt: &Xprt<Client>,
+) -> Result<(), ConnectError> {
+    let ended = lifecycle.wait_past(state, msecs_to_jiffies(limit));
+    ended.map_err(|failure| why(failure, xprt))
 }
 
 /// Resolves the route to the peer.
@@ -179,68 +190,38 @@ fn resolve_route(
     _lease: &Lease,
     lifecycle: &ClientLifecycle,
     xprt: &Xprt<Client>,
-    config: &Config,
 ) -> Result<ClientCmId, ConnectError> {
-    cm.resolve_route(config.resolve_ms)
-        .map_err(local(xprt, "route"))?;
-    lifecycle
-        .wait_past(State::Routing, search_time(config))
-        .map_err(|failure| why(failure, xprt))?;
+    let begun = cm.resolve_route(RESOLVE_MS);
+    begun.map_err(local(xprt, "route"))?;
+    wait(lifecycle, State::Routing, RESOLVE_MS + GRACE_MS, xprt)?;
     Ok(cm)
-}
-
-/// Returns the time in which the connection manager has to resolve an address or a route.
-fn search_time(config: &Config) -> Jiffies {
-    msecs_to_jiffies(config.resolve_ms + GRACE_MS)
 }
 
 /// Translates the failure of an attempt for the RPCs that wait for the connection, and logs it for
 /// a mount.
 fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
-    log_unless_worked(xprt, reason(failure));
-    match failure {
-        Failure::Refused => ConnectError::Refused,
+    let (reason, error) = match failure {
         // A mount in a network namespace takes ENETUNREACH as the end of its network. A server that
         // has worked, or a device, may come back.
         Failure::Unreachable | Failure::Protocol if has_worked(xprt) => {
-            ConnectError::HostUnreachable
+            return ConnectError::HostUnreachable;
         }
-        Failure::Unreachable => ConnectError::Unreachable,
-        Failure::NotConnected => ConnectError::Lost,
-        Failure::TimedOut => ConnectError::TimedOut,
-        Failure::Protocol => ConnectError::BadAddress,
-    }
+        Failure::Refused => (Reason::Refused, ConnectError::Refused),
+        Failure::Unreachable => (Reason::Unreachable, ConnectError::Unreachable),
+        Failure::NotConnected => (Reason::Lost, ConnectError::Lost),
+        Failure::TimedOut => (Reason::TimedOut, ConnectError::TimedOut),
+        Failure::Protocol => (Reason::Unresolved, ConnectError::BadAddress),
+    };
+    logged(xprt, reason, error)
 }
 
-/// Logs why a mount cannot connect. A mount that has worked waits, and nothing is logged then; nor
-/// if nobody waits for the connection any more.
-fn log_unless_worked(xprt: &Xprt<Client>, reason: Reason) {
+/// Logs why a mount cannot connect, and returns `error`. A mount that has worked waits, and nothing
+/// is logged then; nor if nobody waits for the connection any more.
+fn logged(xprt: &Xprt<Client>, reason: Reason, error: ConnectError) -> ConnectError {
     if !has_worked(xprt) && !xprt.is_abandoned() {
         advice::log(xprt, reason);
     }
-}
-
-/// Translates the failure of an attempt for the log.
-const fn reason(failure: Failure) -> Reason {
-    match failure {
-        Failure::Refused => Reason::Refused,
-        Failure::Unreachable => Reason::Unreachable,
-        Failure::NotConnected => Reason::Lost,
-        Failure::TimedOut => Reason::TimedOut,
-        Failure::Protocol => Reason::Unresolved,
-    }
-}
-
-/// Logs that no route leads to the address, for a mount, and returns the error for RPCs.
-fn unreachable(xprt: &Xprt<Client>) -> ConnectError {
-    log_unless_worked(xprt, Reason::Unreachable);
-    ConnectError::Unreachable
-}
-
-/// Logs that the host cannot be reached, for a mount, and returns the error for RPCs.
-fn host_unreachable(xprt: &Xprt<Client>) -> ConnectError {
-    log_unless_worked(xprt, Reason::HostUnreachable);
-    ConnectError::HostUnreachable
+    error
 }
 
 /// Returns whether the server has been reached before: then it may be reachable again, and RPCs
@@ -260,9 +241,7 @@ fn shake_hands(
     reads: (u8, u8),
 ) -> Result<(), ConnectError> {
     handshake::request(cm, config.announce(), reads).map_err(local(xprt, "handshake"))?;
-    lifecycle
-        .wait_past(State::Connecting, msecs_to_jiffies(config.connect_ms))
-        .map_err(|failure| why(failure, xprt))
+    wait(lifecycle, State::Connecting, CONNECT_MS, xprt)
 }
 
 /// Fits queues and regions to the device, or logs why the device cannot be used.
@@ -272,8 +251,8 @@ fn fit(
     (device, limits): (&Device, &Limits),
     more_send_wr: u32,
 ) -> Result<Sizes, ConnectError> {
-    Sizes::new(config, limits, more_send_wr).map_err(|unfit| {
-        let (name, lacks) = (device.name(), unfit.reason());
+    Sizes::new(config, limits, more_send_wr).map_err(|lacks| {
+        let name = device.name();
         advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
     })

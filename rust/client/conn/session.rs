@@ -47,7 +47,11 @@ pub(super) fn begin(
     (config, settings, served): (&Config, Settings, u8),
     (mut one, announced): (Thresholds, Announced),
 ) -> Result {
-    let one_only = xprt.data().peers().is_one_only(xprt.net(), &xprt.addr());
+    let one_only = xprt
+        .data()
+        .context
+        .peers
+        .is_one_only(xprt.net(), &xprt.addr());
     let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
     let role = conn.role();
@@ -69,8 +73,8 @@ pub(super) fn begin(
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    role.sizes.send.store(config.send, Relaxed);
-    role.sizes.receive.store(config.receive, Relaxed);
+    role.send_size.store(config.send, Relaxed);
+    role.receive_size.store(config.receive, Relaxed);
     conn.begin_session(config, buffer)
 }
 
@@ -185,7 +189,7 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
     match output {
         Output::Remember(memory) => {
             let xprt = conn.owner();
-            let table = xprt.data().peers();
+            let table = &xprt.data().context.peers;
             table.note(xprt.net(), &xprt.addr(), memory);
         }
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
@@ -217,7 +221,7 @@ fn in_flight(conn: &Conn) -> u32 {
 /// a session, long after the first reply.
 pub(in crate::client) fn set_backward_max(conn: &Conn) {
     let max = backchannel::max_message(&conn.thresholds());
-    conn.owner().data().set_backward_max(max);
+    conn.owner().data().backward_max.store(max, Relaxed);
 }
 
 /// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
@@ -266,13 +270,14 @@ fn grow(conn: &Conn) {
 /// Tells the session of the time, and of settings that have changed. Process context; does not
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
-    let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
+    let (conn, role) = (ep.shared(), ep.requester());
     if !conn.terms().concerns_session() {
         return;
     }
     let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
-    let send = changed(&sizes.send, config.inline_send).then_some(config.inline_send);
-    let receive = changed(&sizes.receive, config.receive_size()).then_some(config.receive_size());
+    let send = changed(&role.send_size, config.inline_send).then_some(config.inline_send);
+    let receive =
+        changed(&role.receive_size, config.receive_size()).then_some(config.receive_size());
     conn.with_session(|session, now| {
         session.on_timer(now);
         if let Some(size) = receive {
@@ -323,6 +328,9 @@ pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
         trace::peer_remembered(peer_of(xprt), memory);
-        xprt.data().peers().note(xprt.net(), &xprt.addr(), memory);
+        xprt.data()
+            .context
+            .peers
+            .note(xprt.net(), &xprt.addr(), memory);
     }
 }

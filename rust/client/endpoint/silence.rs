@@ -84,7 +84,7 @@ impl Endpoint {
         let heard = self.shared().take_heard();
         let owed = if heard { 0 } else { owed() };
         let due = self.requester().silence.check(heard, owed > 0);
-        if due && !self.shared().owner().data().unprobed() {
+        if due && !self.shared().owner().data().unprobed.load(Relaxed) {
             self.probe(owed);
         }
         due
@@ -107,7 +107,7 @@ impl Endpoint {
         // ENOTCONN means that the queue pair had failed before. Any other error is about the probe
         // itself, and would meet the next probe as well.
         if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
-            conn.owner().data().set_unprobed();
+            conn.owner().data().unprobed.store(true, Relaxed);
         }
         // A full queue holds Sends that are not acknowledged, and the device reports their failure.
         if error != PostError::Full && !self.is_closed() {
@@ -130,7 +130,7 @@ pub(in crate::client) fn probe_ended(conn: &Conn, qp: &QueuePair, outcome: Resul
     // Only silence means that the peer is gone. With any other error, either device has
     // refused the probe, and would refuse it on the next connection as well.
     if !error.is_silence() {
-        conn.owner().data().set_unprobed();
+        conn.owner().data().unprobed.store(true, Relaxed);
     }
     conn.force_close();
 }

@@ -104,16 +104,14 @@ impl ReadReplies {
     pub(super) fn enable(&self, slots: u32, first_tag: u32) -> Result {
         // CAST: `usize` has at least 32 bits.
         let slots = slots as usize;
-        let fresh = Queue {
-            waiting: KVVec::with_capacity(slots, GFP_KERNEL)?,
-            due: KVVec::with_capacity(slots, GFP_KERNEL)?,
-            marks: KVVec::with_capacity(slots, GFP_KERNEL)?,
-            first_tag,
-            pool: Some(PagePool::new(FREE_PAGES)?),
-            ..Queue::default()
-        };
-        let old = core::mem::replace(&mut *self.state.lock(), fresh);
-        drop(old);
+        let waiting = KVVec::with_capacity(slots, GFP_KERNEL)?;
+        let due = KVVec::with_capacity(slots, GFP_KERNEL)?;
+        let marks = KVVec::with_capacity(slots, GFP_KERNEL)?;
+        let pool = PagePool::new(FREE_PAGES)?;
+        let mut state = self.state.lock();
+        (state.waiting, state.due, state.marks) = (waiting, due, marks);
+        (state.first_tag, state.pool) = (first_tag, Some(pool));
+        drop(state);
         self.enabled.store(true, Relaxed);
         Ok(())
     }

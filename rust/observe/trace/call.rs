@@ -48,30 +48,6 @@ events! {
         is_last: last,
     }
 
-    /// Traces a segment of the write chunk that was put into a call's header.
-    fn chunk_write(task: Task, segment: &'a Segment, nents: u32, last: bool)
-        => xprtrdma_chunk_write {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        nents: nents as i32,
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
-        is_last: last,
-    }
-
-    /// Traces a segment of the reply chunk that was put into a call's header.
-    fn chunk_reply(task: Task, segment: &'a Segment, nents: u32, last: bool)
-        => xprtrdma_chunk_reply {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        nents: nents as i32,
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
-        is_last: last,
-    }
-
     /// Traces that a call is ready to be sent, with a transport header of `hdr_len` bytes.
     fn marshal(
         task: Task,
@@ -143,6 +119,24 @@ events! {
     }
 }
 
+events! {
+    class(task: Task, segment: &'a Segment, nents: u32, last: bool) {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        nents: nents as i32,
+        handle: segment.handle,
+        length: segment.length,
+        offset: segment.offset,
+        is_last: last,
+    }
+
+    /// Traces a segment of the write chunk that was put into a call's header.
+    fn chunk_write => xprtrdma_chunk_write;
+
+    /// Traces a segment of the reply chunk that was put into a call's header.
+    fn chunk_reply => xprtrdma_chunk_reply;
+}
+
 fn call_form(call: CallKind) -> u32 {
     match call {
         CallKind::Inline => form::COPIED,
@@ -160,54 +154,6 @@ fn reply_form(reply: ReplyKind) -> u32 {
 }
 
 events! {
-    /// Traces that memory was mapped for DMA, and that its registration was prepared.
-    fn mr_map(task: Task, region: Region) => xprtrdma_mr_map {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        mr_id: region.mr_id,
-        nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
-        dir: region.direction as u32,
-    }
-
-    /// Traces that a registration is being posted, so that the peer can access the memory.
-    fn mr_fastreg(task: Task, region: Region) => xprtrdma_mr_fastreg {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        mr_id: region.mr_id,
-        nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
-        dir: region.direction as u32,
-    }
-
-    /// Traces that a LOCAL_INV is being posted.
-    fn mr_localinv(task: Task, region: Region) => xprtrdma_mr_localinv {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        mr_id: region.mr_id,
-        nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
-        dir: region.direction as u32,
-    }
-
-    /// Traces that the peer invalidated the region with its reply.
-    fn mr_reminv(task: Task, region: Region) => xprtrdma_mr_reminv {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        mr_id: region.mr_id,
-        nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
-        dir: region.direction as u32,
-    }
-
     /// Traces that the memory was unmapped, after which neither peer nor device can access it.
     fn mr_unmap(region: Region) => xprtrdma_mr_unmap {
         mr_id: region.mr_id,
@@ -224,6 +170,31 @@ events! {
         task_id: task.task_id,
         client_id: task.client_id,
     }
+}
+
+events! {
+    class(task: Task, region: Region) {
+        task_id: task.task_id,
+        client_id: task.client_id,
+        mr_id: region.mr_id,
+        nents: region.nents as i32,
+        handle: region.segment.handle,
+        length: region.segment.length,
+        offset: region.segment.offset,
+        dir: region.direction as u32,
+    }
+
+    /// Traces that memory was mapped for DMA, and that its registration was prepared.
+    fn mr_map => xprtrdma_mr_map;
+
+    /// Traces that a registration is being posted, so that the peer can access the memory.
+    fn mr_fastreg => xprtrdma_mr_fastreg;
+
+    /// Traces that a LOCAL_INV is being posted.
+    fn mr_localinv => xprtrdma_mr_localinv;
+
+    /// Traces that the peer invalidated the region with its reply.
+    fn mr_reminv => xprtrdma_mr_reminv;
 }
 
 /// Traces with [`mr_fastreg`] that the registrations of `regions` are being posted.

@@ -43,13 +43,31 @@ macro_rules! event_enabled {
 ///         c_parameter: expression,
 ///     }
 /// }
+///
+/// events! {
+///     class(arguments: Type) {
+///         c_parameter: expression,
+///     }
+///
+///     /// Traces that something else has happened.
+///     fn name => c_event_name;
+/// }
 /// ```
+///
+/// The events after a `class` all have its arguments and parameters, as those of a
+/// `DECLARE_EVENT_CLASS`.
 ///
 /// An argument may be a [`Lazy`](super::Lazy) that returns a value of the type. It is evaluated,
 /// like the expressions, only while the event is enabled. The expressions are in the order of the
 /// event's `TP_PROTO`, and have types that implement `Field`. The compiler compares their number
 /// and types with the prototype that bindgen has generated.
 macro_rules! events {
+    (class $args:tt $params:tt $($(#[$attr:meta])* fn $name:ident => $event:ident;)*) => {$(
+        events! {
+            $(#[$attr])*
+            fn $name $args => $event $params
+        }
+    )*};
     ($(
         $(#[$attr:meta])*
         fn $name:ident($($arg:ident: $ty:ty),* $(,)?) => $event:ident {

@@ -16,7 +16,7 @@ events! {
         call: agreed.map_or(0, |agreed| agreed.max_call),
         reply: agreed.map_or(0, |agreed| agreed.max_reply),
         align: agreed.and_then(|agreed| agreed.padding).map_or(0, |padding| padding.align()),
-        reads: agreed.is_some_and(|agreed| agreed.may_offer_read_chunks()),
+        reads: agreed.is_some_and(|agreed| agreed.read_chunks),
     }
 
     /// Traces a call that has `pad` bytes before its data, which are aligned to `align` bytes.

@@ -18,46 +18,6 @@ events! {
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
-
-    /// Traces the failure of a Send or a registration.
-    fn wc_send(cid: Cid, wc: WcStatus) => xprtrdma_wc_send {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces the completion of a probe of the peer.
-    fn wc_probe(cid: Cid, wc: WcStatus) => xprtrdma_wc_probe {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces the failure of a LOCAL_INV.
-    fn wc_li(cid: Cid, wc: WcStatus) => xprtrdma_wc_li {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces the completion of the last LOCAL_INV of an RPC, for which a task is waiting.
-    fn wc_li_wake(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_wake {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces the completion of the last LOCAL_INV of an RPC, which completes the RPC.
-    fn wc_li_done(cid: Cid, wc: WcStatus) => xprtrdma_wc_li_done {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
 }
 
 events! {
@@ -79,44 +39,6 @@ events! {
         client_id: task.client_id,
         xid: xid,
         credits: credits,
-    }
-
-    /// Traces that a message was dropped because its version is not the connection's.
-    fn reply_vers_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_vers_err {
-        xid: prefix.xid,
-        version: prefix.version,
-        proc: prefix.proc,
-        addr: peer.addr,
-        port: peer.port,
-    }
-
-    /// Traces that a reply was dropped because no call is waiting for it.
-    fn reply_rqst_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_rqst_err {
-        xid: prefix.xid,
-        version: prefix.version,
-        proc: prefix.proc,
-        addr: peer.addr,
-        port: peer.port,
-    }
-
-    /// Traces that a message was dropped because it is shorter than the four fixed words. The
-    /// caller sets missing words to zero.
-    fn reply_short_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_short_err {
-        xid: prefix.xid,
-        version: prefix.version,
-        proc: prefix.proc,
-        addr: peer.addr,
-        port: peer.port,
-    }
-
-    /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
-    /// one, fails. The event [`malformed_hdr`] has the reason.
-    fn reply_hdr_err(prefix: Prefix, peer: Peer) => xprtrdma_reply_hdr_err {
-        xid: prefix.xid,
-        version: prefix.version,
-        proc: prefix.proc,
-        addr: peer.addr,
-        port: peer.port,
     }
 
     /// Traces that the responder answered ERR_VERS: it supports the versions `low` to `high`.
@@ -153,6 +75,54 @@ events! {
         length: segment.length,
         offset: segment.offset,
     }
+}
+
+events! {
+    class(prefix: Prefix, peer: Peer) {
+        xid: prefix.xid,
+        version: prefix.version,
+        proc: prefix.proc,
+        addr: peer.addr,
+        port: peer.port,
+    }
+
+    /// Traces that a message was dropped because its version is not the connection's.
+    fn reply_vers_err => xprtrdma_reply_vers_err;
+
+    /// Traces that a reply was dropped because no call is waiting for it.
+    fn reply_rqst_err => xprtrdma_reply_rqst_err;
+
+    /// Traces that a message was dropped because it is shorter than the four fixed words. The
+    /// caller sets missing words to zero.
+    fn reply_short_err => xprtrdma_reply_short_err;
+
+    /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
+    /// one, fails. The event [`malformed_hdr`] has the reason.
+    fn reply_hdr_err => xprtrdma_reply_hdr_err;
+}
+
+events! {
+    class(cid: Cid, wc: WcStatus) {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces the failure of a Send or a registration.
+    fn wc_send => xprtrdma_wc_send;
+
+    /// Traces the completion of a probe of the peer.
+    fn wc_probe => xprtrdma_wc_probe;
+
+    /// Traces the failure of a LOCAL_INV.
+    fn wc_li => xprtrdma_wc_li;
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, for which a task is waiting.
+    fn wc_li_wake => xprtrdma_wc_li_wake;
+
+    /// Traces the completion of the last LOCAL_INV of an RPC, which completes the RPC.
+    fn wc_li_done => xprtrdma_wc_li_done;
 }
 
 /// Traces every segment of a reply's lists with [`decode_seg`].

@@ -217,7 +217,7 @@ fn check_room() -> Check {
         ((200, 3584, 1), None),
         ((200, HUGE, 0), None),
     ];
-    let padding = Padding::new(512, 512).map_err(|_| "padding")?;
+    let padding = Padding::new(512, 512).ok_or("padding")?;
     let thresholds = Thresholds {
         client_to_server: 4096,
         ..Thresholds::DEFAULT

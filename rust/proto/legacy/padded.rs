@@ -17,7 +17,7 @@ use super::super::super::wire::v1::{len, PADDING};
 use super::super::super::wire::{Direction, Lists, Message, Prefix, Proc, Version};
 use super::super::inline::Thresholds;
 use super::binding::{self, Item};
-use super::padding::{BadAlign, Padding};
+use super::padding::Padding;
 
 /// Why an RDMA_MSGP is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,7 +25,7 @@ pub enum Unfit {
     /// It is no RDMA_MSGP with a call.
     Type,
     /// The alignment is no power of two, or less than 4.
-    Align(BadAlign),
+    Align,
     /// It has read chunks beside its padding.
     ReadList,
     /// An item is longer than the message.
@@ -39,7 +39,7 @@ impl Unfit {
     pub const fn text(self) -> &'static str {
         match self {
             Self::Type => "padding in no call",
-            Self::Align(_) => "alignment that is no power of two",
+            Self::Align => "alignment that is no power of two",
             Self::ReadList => "padding beside read chunks",
             Self::Truncated => "padding or data behind the end of the call",
             Self::Unknown => "padding whose place is not known",
@@ -81,7 +81,7 @@ impl<'a> Padded<'a> {
         check_lists(&lists)?;
         Ok(Self {
             bytes,
-            padding: Padding::new(align, thresh).map_err(Unfit::Align)?,
+            padding: Padding::new(align, thresh).ok_or(Unfit::Align)?,
             header_len: message.header_len(),
         })
     }

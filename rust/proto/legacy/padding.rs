@@ -21,22 +21,15 @@ pub struct Padding {
     thresh: u32,
 }
 
-/// An alignment that is no power of two, or less than an XDR unit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct BadAlign(pub u32);
-
 impl Padding {
-    /// Checks the numbers of a header or of a server's recommendation.
-    ///
-    /// # Errors
-    ///
-    /// [`BadAlign`]: XDR data lie at multiples of four, and buffers are powers of two long.
+    /// Checks the numbers of a header or of a server's recommendation. `None`: the alignment is no
+    /// power of two, as the lengths of buffers are, or less than an XDR unit.
     //= 5666-3.9-1 alignment and threshold of RDMA_MSGP
-    pub const fn new(align: u32, thresh: u32) -> Result<Self, BadAlign> {
+    pub const fn new(align: u32, thresh: u32) -> Option<Self> {
         if align >= 4 && align.is_power_of_two() {
-            Ok(Self { align, thresh })
+            Some(Self { align, thresh })
         } else {
-            Err(BadAlign(align))
+            None
         }
     }
 

@@ -10,7 +10,6 @@ use super::super::super::wire::Message;
 use super::super::requester::reply::Violation;
 use super::super::responder::call::LONGEST_SEGMENT;
 use super::super::responder::placement::{Placement, Source};
-use super::super::responder::reassembly::{Reassembly, Violation as Unread};
 
 /// The content of the read chunks of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,19 +29,12 @@ pub struct Pulled {
 //= 5666-3.4-7 results may come as read chunks
 //= 5666-5.2-2 long reply may come as read chunk
 pub fn parts<'a>(reply: &Message<'a>, max: u32) -> Result<Placement<'a>, Violation> {
-    let refused = |_: Unread| Violation::ReadList;
-    match *reply.body() {
-        Body::Msg { lists, payload } => {
-            let len = u32::try_from(payload.len()).map_err(|_| Violation::Overflow)?;
-            let pieces = Reassembly::inline(&lists, len, max).map_err(refused)?;
-            Ok(Placement::inline(pieces))
-        }
-        Body::Nomsg { lists } => {
-            let pieces = Reassembly::long(&lists, max).map_err(refused)?;
-            Ok(Placement::long(pieces, lists.read_list()))
-        }
-        _ => Err(Violation::MessageType),
-    }
+    let (lists, inline, long) = match *reply.body() {
+        Body::Msg { lists, payload } => (lists, payload, false),
+        Body::Nomsg { lists } => (lists, &[][..], true),
+        _ => return Err(Violation::MessageType),
+    };
+    Placement::new(&lists, inline, long, max).map_err(|_| Violation::ReadList)
 }
 
 /// Checks a reply with read chunks. Chunks that the call has offered are not used beside them.

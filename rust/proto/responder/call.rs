@@ -18,8 +18,8 @@ use super::super::super::wire::{
 };
 use super::invalidate::Handles;
 use super::limits::Limits;
-use super::placement::{OneChunk, Part, Placement, Source};
-use super::reassembly::{Reassembly, Violation};
+use super::placement::{Part, Placement, Source};
+use super::reassembly::Violation;
 
 mod single;
 
@@ -53,9 +53,8 @@ pub struct Call<'a> {
     pulled: u32,
     reads: u32,
     rkey: Option<u32>,
-    /// The position of the only read chunk; `None` if there are several, or if the arguments have
-    /// no data item that a chunk could carry.
-    position: Option<u32>,
+    /// See [`Self::item`].
+    item: Option<u32>,
     long: bool,
 }
 
@@ -125,53 +124,15 @@ impl<'a> Call<'a> {
     /// Returns the position of the only read chunk, if its bytes may be a data item of their own:
     /// the begin of the call is inline, and the arguments are not wrapped.
     #[inline]
-    pub fn item(&self) -> Option<u32> {
-        self.position.filter(|at| *at != 0)
+    pub const fn item(&self) -> Option<u32> {
+        self.item
     }
 
     /// Iterates over the parts of the call, in order and without gap.
-    #[inline]
-    pub fn parts(&self) -> Parts<'a> {
-        match self.position {
-            Some(position) => Parts::One(self.one_chunk(position)),
-            None => Parts::Many(placement(&self.lists, self.inline, self.long, self.len).ok()),
-        }
-    }
-
-    #[inline]
-    fn one_chunk(&self, position: u32) -> OneChunk<'a> {
-        // What is neither read nor inline is round-up.
-        // CAST: `take` has checked that it fits.
-        let inline = self.inline.len() as u32;
-        let sent = self.pulled.saturating_add(inline);
-        OneChunk {
-            reads: self.lists.read_list(),
-            position,
-            round_up: self.len.saturating_sub(sent),
-            behind: inline.saturating_sub(position),
-            at: 0,
-        }
-    }
-}
-
-/// Iterator over the parts of a call.
-#[derive(Clone, Debug)]
-pub enum Parts<'a> {
-    /// With one read chunk at most.
-    One(OneChunk<'a>),
-    /// With several. They have been checked, so there is no error.
-    Many(Option<Placement<'a>>),
-}
-
-impl Iterator for Parts<'_> {
-    type Item = Part;
-
-    #[inline]
-    fn next(&mut self) -> Option<Part> {
-        match self {
-            Self::One(parts) => parts.next(),
-            Self::Many(parts) => parts.as_mut()?.next()?.ok(),
-        }
+    pub fn parts(&self) -> impl Iterator<Item = Part> + 'a {
+        // The parts have been checked, so there is no error.
+        let parts = Placement::new(&self.lists, self.inline, self.long, self.len);
+        parts.into_iter().flatten().map_while(Result::ok)
     }
 }
 
@@ -189,7 +150,7 @@ impl<'a> Call<'a> {
             pulled: 0,
             reads: 0,
             rkey: None,
-            position: Some(0),
+            item: None,
             long: matches!(message.body(), Body::Nomsg { .. }),
         }
     }
@@ -208,7 +169,7 @@ impl<'a> Call<'a> {
             pulled: 0,
             reads: 0,
             rkey: None,
-            position: Some(0),
+            item: None,
             long: false,
         }
     }
@@ -240,13 +201,10 @@ impl<'a> Call<'a> {
             found.add(&r)?;
         }
         found.end_chunk()?;
-        self.position = (found.chunks == 1).then_some(found.position);
-        match self.position {
-            Some(position) => self.add_one(position, &found, limits.max_call),
-            None => self.add_many(limits.max_call),
-        }
-        .and_then(|()| self.check_header())
-        .map_err(Unfit::Reads)?;
+        self.item = (found.chunks == 1 && !self.long).then_some(found.position);
+        self.add_reads(limits.max_call)
+            .and_then(|()| self.check_header())
+            .map_err(Unfit::Reads)?;
         if limits.work_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
             return Err(Unfit::ReadWork);
         }
@@ -260,41 +218,15 @@ impl<'a> Call<'a> {
         };
         let header = CallHeader::peek(self.inline).filter(|header| header.len <= first.position);
         if header.ok_or(Violation::Header)?.wrapped {
-            self.position = None;
+            self.item = None;
         }
         Ok(())
     }
 
-    /// Adds up a call with one read chunk.
-    fn add_one(&mut self, position: u32, found: &Found, max: u32) -> Result<(), Violation> {
-        let inline = self.len;
-        match (self.long, position) {
-            (true, 1..) => return Err(Violation::NoMessage),
-            (false, 0) => return Err(Violation::PositionZero),
-            _ if position > inline => return Err(Violation::Beyond),
-            _ => {}
-        }
-        // The message as a whole has no round-up.
-        let round_up = match self.long {
-            true => 0,
-            false => found.bytes.wrapping_neg() % 4,
-        };
-        let len = found
-            .bytes
-            .saturating_add(round_up)
-            .saturating_add(u64::from(inline));
-        match (u32::try_from(len), u32::try_from(found.bytes)) {
-            (Ok(len), Ok(pulled)) if len <= max => (self.len, self.pulled) = (len, pulled),
-            _ => return Err(Violation::TooLong),
-        }
-        self.reads = found.segments;
-        Ok(())
-    }
-
-    /// Adds up a call with several read chunks, or none.
-    fn add_many(&mut self, max: u32) -> Result<(), Violation> {
+    /// Adds up the bytes of the call and its RDMA Reads.
+    fn add_reads(&mut self, max: u32) -> Result<(), Violation> {
         self.len = 0;
-        for part in placement(&self.lists, self.inline, self.long, max)? {
+        for part in Placement::new(&self.lists, self.inline, self.long, max)? {
             let part = part?;
             self.len = self.len.saturating_add(part.len);
             if matches!(part.source, Source::Read { .. }) {
@@ -306,22 +238,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Starts to put a call of at most `max` bytes together.
-fn placement<'a>(
-    lists: &Lists<'a>,
-    inline: &[u8],
-    long: bool,
-    max: u32,
-) -> Result<Placement<'a>, Violation> {
-    if long {
-        let pieces = Reassembly::long(lists, max)?;
-        return Ok(Placement::long(pieces, lists.read_list()));
-    }
-    let len = u32::try_from(inline.len()).map_err(|_| Violation::TooLong)?;
-    Ok(Placement::inline(Reassembly::inline(lists, len, max)?))
-}
-
-/// The sums over a read list so far.
+/// The chunks of a read list so far.
 #[derive(Default)]
 struct Found {
     /// Chunks, including the current one.
@@ -329,9 +246,6 @@ struct Found {
     /// The position of the current chunk, and whether it has bytes.
     position: u32,
     any: bool,
-    /// Segments that are not empty, and their bytes.
-    segments: u32,
-    bytes: u64,
 }
 
 impl Found {
@@ -344,10 +258,7 @@ impl Found {
             self.position = r.position;
             self.any = false;
         }
-        let used = r.segment.length != 0;
-        self.any |= used;
-        self.segments = self.segments.saturating_add(u32::from(used));
-        self.bytes = self.bytes.saturating_add(u64::from(r.segment.length));
+        self.any |= r.segment.length != 0;
         Ok(())
     }
 

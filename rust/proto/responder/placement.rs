@@ -4,12 +4,9 @@
 //!
 //! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
 //! into its segments, and each part gets its offset in the call. A segment is split where another
-//! chunk lies between its bytes, so each RDMA Read can go to its final place. Most calls with read
-//! chunks have one chunk only, whose parts are found without a reassembly: [`OneChunk`].
+//! chunk lies between its bytes, so each RDMA Read can go to its final place.
 
-use core::mem;
-
-use super::super::super::wire::{ReadSegments, Segment};
+use super::super::super::wire::{Lists, ReadSegments, Segment};
 use super::reassembly::{Piece, Reassembly, Violation};
 
 /// A part of a call.
@@ -42,60 +39,6 @@ pub enum Source {
     RoundUp,
 }
 
-/// Iterator over the parts of a call with one read chunk at most.
-#[derive(Clone, Copy, Debug)]
-pub struct OneChunk<'a> {
-    /// The segments of the chunk.
-    pub reads: ReadSegments<'a>,
-    /// The chunk's position in the call: the number of inline bytes before it.
-    pub position: u32,
-    /// Bytes of XDR round-up behind the chunk that were not transferred.
-    pub round_up: u32,
-    /// Inline bytes behind it.
-    pub behind: u32,
-    /// Bytes of the call that were handed out: zero at first.
-    pub at: u32,
-}
-
-impl OneChunk<'_> {
-    #[inline]
-    fn give(&mut self, source: Source, len: u32) -> Option<Part> {
-        let at = self.at;
-        self.at = at.saturating_add(len);
-        Some(Part { at, len, source })
-    }
-}
-
-impl Iterator for OneChunk<'_> {
-    type Item = Part;
-
-    #[inline]
-    fn next(&mut self) -> Option<Part> {
-        if self.at < self.position {
-            return self.give(Source::Inline { start: 0 }, self.position);
-        }
-        while let Some(r) = self.reads.next() {
-            let Segment {
-                handle,
-                offset,
-                length,
-            } = r.segment;
-            if length != 0 {
-                return self.give(Source::Read { handle, offset }, length);
-            }
-        }
-        match (mem::take(&mut self.round_up), self.behind) {
-            (0, 0) => None,
-            (0, len) => {
-                self.behind = 0;
-                let start = self.position;
-                self.give(Source::Inline { start }, len)
-            }
-            (len, _) => self.give(Source::RoundUp, len),
-        }
-    }
-}
-
 /// The source of the pieces of the base.
 #[derive(Clone, Debug)]
 enum Base<'a> {
@@ -116,28 +59,26 @@ pub struct Placement<'a> {
 }
 
 impl<'a> Placement<'a> {
-    /// The parts of a call whose base is inline.
-    pub const fn inline(pieces: Reassembly<'a>) -> Self {
-        Self::new(pieces, Base::Inline)
-    }
-
-    /// The parts of a call whose base is the chunk at position zero, at the head of `reads`.
-    pub const fn long(pieces: Reassembly<'a>, reads: ReadSegments<'a>) -> Self {
-        let none = Segment {
-            handle: 0,
-            length: 0,
-            offset: 0,
+    /// Starts with a message of at most `max` bytes. Its base is the `inline` part, or the chunk at
+    /// position zero if the message is `long`.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Reassembly::inline`] and [`Reassembly::long`].
+    pub fn new(lists: &Lists<'a>, inline: &[u8], long: bool, max: u32) -> Result<Self, Violation> {
+        let (pieces, base) = if long {
+            let base = Base::Zero(Segment::default(), lists.read_list());
+            (Reassembly::long(lists, max)?, base)
+        } else {
+            let len = u32::try_from(inline.len()).map_err(|_| Violation::TooLong)?;
+            (Reassembly::inline(lists, len, max)?, Base::Inline)
         };
-        Self::new(pieces, Base::Zero(none, reads))
-    }
-
-    const fn new(pieces: Reassembly<'a>, base: Base<'a>) -> Self {
-        Self {
+        Ok(Self {
             pieces,
             base,
             piece: (0, 0),
             at: 0,
-        }
+        })
     }
 
     /// Hands out `len` bytes.

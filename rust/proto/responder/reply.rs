@@ -224,7 +224,7 @@ impl<'a> Plan<'a> {
             return w.finish();
         };
         let mut bytes = Filling::new(self.long.then(|| self.rest()).into_iter().flatten());
-        let mut c = w.reply_chunk()?.chunk()?;
+        let mut c = w.reply_chunk()?;
         for segment in chunk.segments() {
             c.segment(bytes.fill(segment, &mut each))?;
         }

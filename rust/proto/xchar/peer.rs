@@ -6,7 +6,7 @@ use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
     BackwardSupport, Disposition, OpType, Operation, Response, Spec, Subset,
 };
-use super::known::{Fixed, Known, Unsupported};
+use super::known::Known;
 
 /// A request to change one characteristic of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,9 +62,11 @@ pub struct Peer {
     backward: BackwardSupport,
     /// The threshold that the peer prefers. `None` if its private data do not say that it tells.
     preferred: Option<u32>,
-    fixed: Fixed,
+    /// The characteristics that the peer does not expect to change, by [`Known::bit`].
+    fixed: u8,
     request: Option<Request>,
-    unsupported: Unsupported,
+    /// The operations that the peer has answered by an error, by [`bit`].
+    unsupported: u32,
 }
 
 impl Peer {
@@ -77,9 +79,9 @@ impl Peer {
             remote_invalidation: false,
             backward: BackwardSupport::SizeLimited,
             preferred: None,
-            fixed: Fixed::NONE,
+            fixed: 0,
             request: None,
-            unsupported: Unsupported::NONE,
+            unsupported: 0,
         }
     }
 
@@ -132,7 +134,7 @@ impl Peer {
             if let Some(known) = Known::from_value(&value) {
                 fault = fault.and(self.set(known));
                 if no_change.contains(n) {
-                    self.fixed.add(known);
+                    self.fixed |= known.bit();
                 }
             }
         }
@@ -198,7 +200,7 @@ impl Peer {
             // INVARIANT: no smaller size is requested.
             Known::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => return Err(NotSent::TooSmall),
             _ if !self.supports(OpType::Request) => return Err(NotSent::Unsupported),
-            _ if self.fixed.has(want) => return Err(NotSent::Fixed),
+            _ if self.fixed & want.bit() != 0 => return Err(NotSent::Fixed),
             _ if self.request.is_some() => return Err(NotSent::Busy),
             _ => {}
         }
@@ -215,15 +217,19 @@ impl Peer {
     //= XC-3-3 peer does not support REQ_XCHAR
     //= XC-4.1-1 does not assume characteristics were noted
     pub fn on_unsupported(&mut self, op: OpType) {
-        self.unsupported.add(op);
+        self.unsupported |= bit(op);
         if op == OpType::Request {
             self.request = None;
         }
     }
 
-    /// Returns whether the peer may support an operation.
+    /// Returns whether the peer may support an operation. Each operation is OPTIONAL by itself, but
+    /// a peer without INIT_XCHAR has none (section 4). RESP_XCHAR is sent only to a peer that has
+    /// sent a request, and must support it.
+    //= XC-4-4 each operation may be unsupported
     pub const fn supports(&self, op: OpType) -> bool {
-        self.unsupported.allows(op)
+        let refused = self.unsupported & (bit(op) | bit(OpType::Init)) != 0;
+        matches!(op, OpType::Response) || !refused
     }
 
     /// Returns the request that is unanswered or pending.
@@ -260,6 +266,12 @@ impl Peer {
             said => said,
         }
     }
+}
+
+/// Returns the bit that stands for an operation in a set of operations.
+const fn bit(op: OpType) -> u32 {
+    // The numbers are small.
+    1u32.wrapping_shl(op.number())
 }
 
 impl Default for Peer {

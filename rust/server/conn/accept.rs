@@ -22,7 +22,7 @@ use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::OwnedQpOf;
 use crate::conn::role::XprtRef as _;
-use crate::conn::{handshake, removal, traced};
+use crate::conn::{handshake, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
 use crate::observe::trace;
@@ -65,6 +65,8 @@ impl Prepared {
     /// # Errors
     ///
     /// See [`Failure`]. The request is refused then.
+    // The frame of the worker is small while it drops a connection.
+    #[inline(never)]
     pub(crate) fn new(
         service: &Arc<Service>,
         listener: Arc<ListenerState>,
@@ -83,7 +85,8 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let lease = removal::lease(&service.devices, device, owner.clone(), &lifecycle)
+        let lease = lifecycle
+            .lease(&service.devices, device)
             .map_err(Step::Device.failed())?;
         let device = device.name();
         let cm = request
@@ -114,7 +117,6 @@ impl Prepared {
             cm,
             lifecycle,
             shared,
-            calls: config.backchannel,
         };
         Ok(Self {
             endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
@@ -191,6 +193,8 @@ impl Prepared {
 }
 
 /// Makes the owner of the connection for `request`, and the queue of its calls. May sleep.
+// Both addresses are on the stack until the owner is complete: not on that of `Prepared::new`.
+#[inline(never)]
 fn owner(
     request: &Request,
     sizes: &Sizes,
@@ -261,23 +265,23 @@ impl Base<'_> {
         sizes: &Sizes,
         regions: Option<Arc<MrPool>>,
     ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>), Failure> {
-        let lifecycle = self.lifecycle.clone();
-        let shared = Responder::new(
-            sizes,
-            self.service,
-            self.owner.ready().clone(),
-            lifecycle,
-            self.device,
-            regions,
-        )
-        .and_then(|role| Conn::new(EPOCH, self.owner.clone(), role))
-        .map_err(Step::State.failed())?;
+        let shared = self.state(sizes, regions).map_err(Step::State.failed())?;
         // CAST: `usize` has at least 32 bits.
         let receive_size = self.config.inline as usize;
         let tags = (in_flight::tags(sizes.operations), receive_size);
         let qp = connection::queue_pair(self.cm, self.pd, &sizes.queues, tags, shared.clone())
             .map_err(Step::QueuePair.failed())?;
         Ok((shared, qp))
+    }
+
+    /// Makes the state that the completions reach. May sleep.
+    // The responder is on the stack until it is complete: not on that of `queue_pair`.
+    #[inline(never)]
+    fn state(&self, sizes: &Sizes, regions: Option<Arc<MrPool>>) -> Result<Arc<Conn>> {
+        let (ready, lifecycle) = (self.owner.ready().clone(), self.lifecycle.clone());
+        let (service, device) = (self.service, self.device);
+        let role = Responder::new(sizes, service, ready, lifecycle, device, regions)?;
+        Conn::new(EPOCH, self.owner.clone(), role)
     }
 
     /// Logs a grant that is lower than the setting.

@@ -77,7 +77,7 @@ impl AddressStrings {
     /// Every trace event that names a transport takes the lock. It is therefore held only briefly,
     /// and no other lock is taken under it.
     pub(super) fn new() -> impl PinInit<SpinLock<Self>> {
-        let strings = Self {
+        let strings = init!(Self {
             shown: DisplayAddr {
                 addr: AddrText::EMPTY,
                 port: 0,
@@ -85,7 +85,7 @@ impl AddressStrings {
             port: UnlockedText::new(),
             hex_port: UnlockedText::new(),
             hex_addr: AddrText::EMPTY,
-        };
+        });
         new_spinlock!(strings, "sunrpc::State::address_strings")
     }
 }

@@ -64,6 +64,8 @@ impl<T: Transport> Slot<T> {
     /// # Errors
     ///
     /// `ENOMEM`, and those of [`Transport::new_slot`].
+    // The parts of a slot are on the stack until it is complete: not on that of `setup`.
+    #[inline(never)]
     pub(super) fn new(index: u32) -> Result<Pin<KBox<Self>>> {
         let data = T::new_slot(index);
         KBox::try_pin_init(

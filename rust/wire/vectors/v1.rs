@@ -331,7 +331,7 @@ pub fn check_encode() -> Check {
     encode_one(&NOMSG_LONG, 72, |b| {
         let mut w = Version::One.begin(b, 9, 3, Direction::Call, ListProc::Nomsg)?;
         w.segment(0, LONG_CALL)?;
-        let mut c = w.write_list()?.reply_chunk()?.chunk()?;
+        let mut c = w.write_list()?.reply_chunk()?;
         c.segment(LONG_REPLY)?;
         Ok(c.finish())
     })?;

@@ -23,9 +23,7 @@ SOURCES = {
 }
 _WIDTH = 96
 
-_ROW = re.compile(
-    r'\brow\(\s*\w+(?:::\w+)?,\s*("[^"]*"),\s*("[^"]*"),\s*("[^"]*"),?\s*\)', re.DOTALL
-)
+_ROW = re.compile(r'\(\s*\w+(?:::\w+)?,\s*("[^"]*"),\s*("[^"]*"),\s*("[^"]*"),?\s*\)', re.DOTALL)
 
 
 def rows(text: str) -> Iterator[tuple[str, str, str]]:

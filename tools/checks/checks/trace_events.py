@@ -65,14 +65,23 @@ def declared(header: str) -> dict[str, tuple[int, list[str]]]:
     return events
 
 
+def _parameters(src: str, start: int) -> tuple[list[str], int]:
+    """Returns the names of the parameters in the braces that open before `start`, and their end."""
+    end = rust.closing_brace(src, start - 1)
+    return re.findall(r"^\s*(\w+):", src[start:end], re.MULTILINE), end
+
+
 def wrapped(text: str) -> dict[str, tuple[str, int, list[str]]]:
     """Returns the events that a file wraps: function name, line, and parameters in order."""
     found = {}
     src = rust.code(text)
     for match in re.finditer(r"\bfn (\w+)\([^)]*\)\s*=>\s*(\w+)\s*\{", src):
-        body = src[match.end() : rust.closing_brace(src, match.end() - 1)]
-        parameters = re.findall(r"^\s*(\w+):", body, re.MULTILINE)
+        parameters, _ = _parameters(src, match.end())
         found[match[2]] = (match[1], line_of(text, match.start()), parameters)
+    for match in re.finditer(r"\bclass\([^)]*\)\s*\{", src):
+        parameters, end = _parameters(src, match.end())
+        for event in re.finditer(r"\bfn (\w+)\s*=>\s*(\w+);", src[end : src.index("}", end + 1)]):
+            found[event[2]] = (event[1], line_of(text, end + event.start()), parameters)
     return found
 
 

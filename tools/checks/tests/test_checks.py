@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests the checks: each passes a correct tree, and reports the faults of a broken one."""
 
+import re
 import unittest
 from unittest import mock
 
@@ -405,6 +406,25 @@ class TraceEvents(TreeTest):
             self.files(wrappers=wrappers),
             (trace_events.CALL + ":11", "takes (addr, port, xid, what)"),
         )
+
+    def class_files(self, parameters, entries):
+        header = TRACE_HEADER + "DEFINE_MR_EVENT(xprtrdma_mr_unmap);\n"
+        wrappers = re.sub(r"    fn mr_map.*?\n    }\n\n", "", TRACE_WRAPPERS, flags=re.DOTALL)
+        wrappers += "events! {\n    class(task: Task, id: u32) {\n"
+        wrappers += f"{parameters}    }}\n{entries}}}\n"
+        client = "fn f() { trace::mr_map(t, 1); trace::mr_unmap(t, 1); trace::reply(p, 1, w); }\n"
+        page = "``xprtrdma_mr_unmap``  text\n" + TRACE_PAGE
+        return self.files(header=header, wrappers=wrappers, client=client, page=page)
+
+    def test_class(self):
+        both = "    fn mr_map => xprtrdma_mr_map;\n\n    fn mr_unmap => xprtrdma_mr_unmap;\n"
+        good = "        task_id: task.task_id,\n        client_id: c,\n        id: id,\n"
+        self.passes(self.class_files(good, both))
+        missing = self.class_files(good, both.partition("\n\n")[0] + "\n")
+        self.fails(missing, (TRACE_PATH + ":13", "xprtrdma_mr_unmap has no wrapper"))
+        short = self.class_files("        id: id,\n", both)
+        places = [trace_events.CALL + f":{line}" for line in (16, 18)]
+        self.fails(short, *((place, "takes (task_id, client_id, id)") for place in places))
 
     def test_never_emitted(self):
         files = self.files(client="fn f() { trace::mr_map(t, 1); }\n")

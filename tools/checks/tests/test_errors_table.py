@@ -39,6 +39,11 @@ class ErrorsTable(TreeTest):
         self.assertEqual(messages, [])
         self.assertEqual(errors_table.written(tree), page(TABLE, LISTEN))
 
+    def test_rows_that_are_tuples(self):
+        messages, tree = self.found(page(TABLE, LISTEN), client=ROWS.replace("row(", "("))
+        self.assertEqual(messages, [])
+        self.assertEqual(errors_table.written(tree), page(TABLE, LISTEN))
+
     def test_out_of_date(self):
         messages, tree = self.found(page("", LISTEN.replace("nfsd", "it")))
         self.assertEqual(len(messages), 1)

@@ -12,7 +12,7 @@ from lab.progress import say
 
 from lab import deps, kernel
 
-from . import build, figures
+from . import build, figures, frames
 
 
 def _run(programs: list[build.Program], scenario: str) -> bool:
@@ -68,7 +68,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/harness/run", description=__doc__)
     parser.add_argument("--module", choices=("ours", "stock"), help="run with only this module")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="run scenarios and orders of events, compare figures")
+    commands.add_parser("check", help="check frames, run scenarios and orders, compare figures")
     commands.add_parser("test", help="run scenarios, and orders of events if all pass")
     commands.add_parser("list", help="list the scenarios")
     commands.add_parser("run", help="run one scenario").add_argument("scenario")
@@ -111,6 +111,7 @@ def main(arguments: list[str]) -> int:
         checked = pool.submit(_check, ours)
         found = figures.table(programs, "")
         good = checked.result()
+    good = frames.check(frames.of(ours.module)) and good
     return not (figures.check(ours.compiler, found) and good)
 
 

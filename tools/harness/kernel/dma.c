@@ -16,6 +16,7 @@ struct mapping {
 	u64 addr;
 	size_t len;
 	enum dma_data_direction way;
+	bool checked;	/* the caller has looked whether the mapping failed */
 	size_t synced;	/* bytes that were made visible to a device that reads them */
 	u64 sum;	/* of these bytes, as they were then */
 };
@@ -90,7 +91,7 @@ void h_dma_check_sent(u64 addr, size_t len)
 		h_violation("a Send reads %zu bytes that were not made visible to the device", len);
 }
 
-static void map(u64 addr, size_t len, enum dma_data_direction way)
+static struct mapping *map(u64 addr, size_t len, enum dma_data_direction way)
 {
 	struct mapping *mapping = spare;
 
@@ -99,10 +100,13 @@ static void map(u64 addr, size_t len, enum dma_data_direction way)
 	else
 		mapping = u_alloc(sizeof(*mapping), NULL);
 	*mapping = (struct mapping) { *bucket(addr), addr, len, way };
+	/* Only a kernel with DMA_API_DEBUG says that the caller looks. */
+	mapping->checked = !IS_ENABLED(CONFIG_DMA_API_DEBUG);
 	synchronize(mapping, len);
 	*bucket(addr) = mapping;
 	(*page_count_of(addr))++;
 	live++;
+	return mapping;
 }
 
 static void unmap(u64 addr, size_t len, enum dma_data_direction way)
@@ -113,6 +117,8 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 	for (link = bucket(addr); (mapping = *link); link = &mapping->next) {
 		if (mapping->addr != addr || mapping->len != len || mapping->way != way)
 			continue;
+		h_expect(mapping->checked,
+			 "violation: %#llx is unmapped, but was not checked for an error", addr);
 		*link = mapping->next;
 		mapping->next = spare;
 		spare = mapping;
@@ -122,6 +128,25 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 	}
 	h_violation("DMA unmap of %zu bytes at %#llx, which no mapping matches", len, addr);
 }
+
+#ifdef CONFIG_DMA_API_DEBUG
+void debug_dma_map_single(struct device *dev, const void *addr, unsigned long len)
+{
+	page_count_of((u64)addr);
+	page_count_of((u64)addr + len - 1);
+}
+
+/* As in the kernel, a call is about one mapping of those that begin at the address. */
+void debug_dma_mapping_error(struct device *dev, dma_addr_t addr)
+{
+	struct mapping *m = *bucket(addr);
+
+	while (m && (m->addr != addr || m->checked))
+		m = m->next;
+	if (m)
+		m->checked = true;
+}
+#endif
 
 unsigned int h_dma_live(void)
 {
@@ -209,7 +234,8 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 	for_each_sg(sgl, sg, nents, i) {
 		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
 		sg_dma_len(sg) = sg->length;
-		map(sg->dma_address, sg->length, way);
+		/* This function itself tells the caller whether it failed. */
+		map(sg->dma_address, sg->length, way)->checked = true;
 	}
 	return nents;
 }

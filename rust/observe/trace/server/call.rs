@@ -28,22 +28,6 @@ events! {
         completion_id: cid.completion_id as i32,
         received: count(received),
     }
-
-    /// Traces that a Receive was flushed, because the connection ended.
-    fn wc_recv_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_flush {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces that a Receive failed.
-    fn wc_recv_err(cid: Cid, wc: WcStatus) => svcrdma_wc_recv_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
 }
 
 /// Traces the failure of a Receive, with [`wc_recv_flush`] or [`wc_recv_err`].
@@ -54,6 +38,27 @@ pub(crate) fn recv_failed(cid: impl Source<Cid>, wc: WcStatus) {
     } else {
         wc_recv_err(cid, wc);
     }
+}
+
+events! {
+    class(cid: Cid, wc: WcStatus) {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that a Receive was flushed, because the connection ended.
+    fn wc_recv_flush => svcrdma_wc_recv_flush;
+
+    /// Traces that a Receive failed.
+    fn wc_recv_err => svcrdma_wc_recv_err;
+
+    /// Traces that an RDMA Read was flushed, because the connection ended.
+    fn wc_read_flush => svcrdma_wc_read_flush;
+
+    /// Traces that an RDMA Read failed.
+    fn wc_read_err => svcrdma_wc_read_err;
 }
 
 events! {
@@ -73,46 +78,6 @@ events! {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
         hdrlen: count(length),
-    }
-
-    /// Traces that a message has a version that is not served.
-    fn decode_badvers_err(cid: Cid, prefix: Prefix) => svcrdma_decode_badvers_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        xid: prefix.xid,
-        vers: prefix.version,
-        proc: prefix.proc,
-        credits: prefix.credits,
-    }
-
-    /// Traces that a message was dropped because of its type, RDMA_ERROR.
-    fn decode_drop_err(cid: Cid, prefix: Prefix) => svcrdma_decode_drop_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        xid: prefix.xid,
-        vers: prefix.version,
-        proc: prefix.proc,
-        credits: prefix.credits,
-    }
-
-    /// Traces that a message has a type that is not served.
-    fn decode_badproc_err(cid: Cid, prefix: Prefix) => svcrdma_decode_badproc_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        xid: prefix.xid,
-        vers: prefix.version,
-        proc: prefix.proc,
-        credits: prefix.credits,
-    }
-
-    /// Traces that a message was refused because of its header, its chunks, or its RPC message.
-    fn decode_parse_err(cid: Cid, prefix: Prefix) => svcrdma_decode_parse_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        xid: prefix.xid,
-        vers: prefix.version,
-        proc: prefix.proc,
-        credits: prefix.credits,
     }
 
     /// Traces a segment of a call's read list. It is number `segno` of its chunk.
@@ -135,6 +100,29 @@ events! {
         length: segment.length,
         offset: segment.offset,
     }
+}
+
+events! {
+    class(cid: Cid, prefix: Prefix) {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        xid: prefix.xid,
+        vers: prefix.version,
+        proc: prefix.proc,
+        credits: prefix.credits,
+    }
+
+    /// Traces that a message has a version that is not served.
+    fn decode_badvers_err => svcrdma_decode_badvers_err;
+
+    /// Traces that a message was dropped because of its type, RDMA_ERROR.
+    fn decode_drop_err => svcrdma_decode_drop_err;
+
+    /// Traces that a message has a type that is not served.
+    fn decode_badproc_err => svcrdma_decode_badproc_err;
+
+    /// Traces that a message was refused because of its header, its chunks, or its RPC message.
+    fn decode_parse_err => svcrdma_decode_parse_err;
 }
 
 /// Traces the call in a message of these `bytes`, and its chunks, with [`decode_rqst`],
@@ -234,22 +222,6 @@ events! {
         completion_id: cid.completion_id as i32,
         read_latency: posted.elapsed_us(),
         totalbytes: bytes,
-    }
-
-    /// Traces that an RDMA Read was flushed, because the connection ended.
-    fn wc_read_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_read_flush {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces that an RDMA Read failed.
-    fn wc_read_err(cid: Cid, wc: WcStatus) => svcrdma_wc_read_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
     }
 
     /// Traces that a thread of nfsd took a call whose RDMA Reads are complete.

@@ -8,32 +8,6 @@ use kernel::prelude::*;
 use crate::observe::trace::{Peer, SockAddrBytes, StackString};
 
 events! {
-    /// Traces that no protection domain could be allocated for a connection. `status` is the
-    /// negative errno, as in the next four events.
-    fn pd_err(peer: Peer, status: i32) => svcrdma_pd_err {
-        addr: peer.endpoint(),
-        status: status as isize,
-    }
-
-    /// Traces that no queue pair could be created for a connection.
-    fn qp_err(peer: Peer, status: i32) => svcrdma_qp_err {
-        addr: peer.endpoint(),
-        status: status as isize,
-    }
-
-    /// Traces that a connection is refused, because its requester or its device allows no RDMA
-    /// Reads.
-    fn initdepth_err(peer: Peer, status: i32) => svcrdma_initdepth_err {
-        addr: peer.endpoint(),
-        status: status as isize,
-    }
-
-    /// Traces that a connection could not be accepted.
-    fn accept_err(peer: Peer, status: i32) => svcrdma_accept_err {
-        addr: peer.endpoint(),
-        status: status as isize,
-    }
-
     /// Traces an asynchronous event (`enum ib_event_type`) of a connection's queue pair. `peer` is
     /// an address in the form of `struct sockaddr`.
     fn qp_error(event: u32, device: &'a dyn fmt::Display, peer: &'a [u8]) => svcrdma_qp_error {
@@ -47,6 +21,27 @@ events! {
         name: StackString::new(&fmt!("{}", device)),
         peer: SockAddrBytes::new(peer),
     }
+}
+
+events! {
+    class(peer: Peer, status: i32) {
+        addr: peer.endpoint(),
+        status: status as isize,
+    }
+
+    /// Traces that no protection domain could be allocated for a connection. `status` is a
+    /// negative errno, as in the next three events.
+    fn pd_err => svcrdma_pd_err;
+
+    /// Traces that no queue pair could be created for a connection.
+    fn qp_err => svcrdma_qp_err;
+
+    /// Traces that a connection is refused, because its requester or its device allows no RDMA
+    /// Reads.
+    fn initdepth_err => svcrdma_initdepth_err;
+
+    /// Traces that a connection could not be accepted.
+    fn accept_err => svcrdma_accept_err;
 }
 
 events! {

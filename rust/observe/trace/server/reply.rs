@@ -28,45 +28,6 @@ events! {
         num_segs: segments,
     }
 
-    /// Traces that the RDMA Writes to a reply's write chunks were posted, with `work_requests` work
-    /// requests.
-    fn post_write_chunk(cid: Cid, work_requests: u32) => svcrdma_post_write_chunk {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        sqecount: work_requests as i32,
-    }
-
-    /// Traces that the RDMA Writes to a reply chunk were posted, with `work_requests` work
-    /// requests.
-    fn post_reply_chunk(cid: Cid, work_requests: u32) => svcrdma_post_reply_chunk {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        sqecount: work_requests as i32,
-    }
-
-    /// Traces that the memory of the RDMA Reads or Writes of an RPC is released.
-    fn cc_release(cid: Cid, work_requests: u32) => svcrdma_cc_release {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        sqecount: work_requests as i32,
-    }
-
-    /// Traces that an RDMA Write was flushed, because the connection ended.
-    fn wc_write_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_write_flush {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces that an RDMA Write failed.
-    fn wc_write_err(cid: Cid, wc: WcStatus) => svcrdma_wc_write_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
     /// Traces that the inline part of a reply was copied behind its header. The lengths of both are
     /// in bytes.
     fn send_pullup(cid: Cid, hdr_len: usize, message: usize) => svcrdma_send_pullup {
@@ -93,6 +54,46 @@ events! {
     fn err_chunk(xid: u32) => svcrdma_err_chunk {
         xid: xid,
     }
+}
+
+events! {
+    class(cid: Cid, wc: WcStatus) {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        status: wc.status as usize,
+        vendor_err: wc.vendor_err,
+    }
+
+    /// Traces that an RDMA Write was flushed, because the connection ended.
+    fn wc_write_flush => svcrdma_wc_write_flush;
+
+    /// Traces that an RDMA Write failed.
+    fn wc_write_err => svcrdma_wc_write_err;
+
+    /// Traces that a Send was flushed, because the connection ended.
+    fn wc_send_flush => svcrdma_wc_send_flush;
+
+    /// Traces that a Send failed.
+    fn wc_send_err => svcrdma_wc_send_err;
+}
+
+events! {
+    class(cid: Cid, work_requests: u32) {
+        cq_id: cid.cq_id,
+        completion_id: cid.completion_id as i32,
+        sqecount: work_requests as i32,
+    }
+
+    /// Traces that the RDMA Writes to a reply's write chunks were posted, with `work_requests` work
+    /// requests.
+    fn post_write_chunk => svcrdma_post_write_chunk;
+
+    /// Traces that the RDMA Writes to a reply chunk were posted, with `work_requests` work
+    /// requests.
+    fn post_reply_chunk => svcrdma_post_reply_chunk;
+
+    /// Traces that the memory of the RDMA Reads or Writes of an RPC is released.
+    fn cc_release => svcrdma_cc_release;
 }
 
 /// Traces every segment in a reply's header, which has these `bytes`, with [`encode_wseg`].
@@ -142,22 +143,6 @@ events! {
     fn wc_send(cid: Cid) => svcrdma_wc_send {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
-    }
-
-    /// Traces that a Send was flushed, because the connection ended.
-    fn wc_send_flush(cid: Cid, wc: WcStatus) => svcrdma_wc_send_flush {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
-    }
-
-    /// Traces that a Send failed.
-    fn wc_send_err(cid: Cid, wc: WcStatus) => svcrdma_wc_send_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        status: wc.status as usize,
-        vendor_err: wc.vendor_err,
     }
 
     /// Traces that a reply, or the RDMA Reads of a call, have to wait because the send queue has no

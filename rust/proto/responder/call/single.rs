@@ -26,7 +26,7 @@ impl<'a> Call<'a> {
             return None;
         }
         (call.len, call.pulled, call.reads) = (len, bytes, 1);
-        call.position = Some(position);
+        call.item = Some(position);
         call.with_segment(&segment, limits)
     }
 

@@ -136,7 +136,7 @@ impl Single {
         };
         if self.long {
             let lists = begin(buf, ListProc::Nomsg)?.write_list()?;
-            let mut chunk = lists.reply_chunk()?.chunk()?;
+            let mut chunk = lists.reply_chunk()?;
             chunk.segment(returned)?;
             return Ok(chunk.finish());
         }

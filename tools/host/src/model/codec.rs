@@ -30,7 +30,7 @@ fn encode_lists(
     let Some(chunk) = lists.reply_chunk() else {
         return w.finish();
     };
-    let mut c = w.reply_chunk()?.chunk()?;
+    let mut c = w.reply_chunk()?;
     for s in chunk.segments() {
         c.segment(s)?;
     }

@@ -231,7 +231,7 @@ fn offer(i: &mut Input<'_>) -> (Vec<u8>, usize) {
     let n = if i.byte() % 2 == 0 {
         w.finish().unwrap()
     } else {
-        let mut c = w.reply_chunk().unwrap().chunk().unwrap();
+        let mut c = w.reply_chunk().unwrap();
         for _ in 0..=i.byte() % 3 {
             c.segment(segment(i.number() % 1000)).unwrap();
         }
