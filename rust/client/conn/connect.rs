@@ -21,7 +21,7 @@ use super::super::transport::{peer_of, Client};
 use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::handshake;
-use crate::conn::lifecycle::{self, Lifecycle};
+use crate::conn::lifecycle::Lifecycle;
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
@@ -73,7 +73,7 @@ pub(in crate::client) fn connect(
     let settings = quirks::Settings::new(&limits);
     let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
-    let lease = lifecycle::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
+    let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
