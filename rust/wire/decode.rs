@@ -81,7 +81,6 @@ impl<'a> Message<'a> {
     /// # Errors
     ///
     /// The errors of [`Message::decode_as`], and [`What::Version`] for an unsupported version.
-    #[inline]
     pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
         let version = peek(bytes)?.version;
         match Version::from_u32(version) {

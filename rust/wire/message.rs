@@ -119,19 +119,16 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the version of the message.
-    #[inline]
     pub const fn version(&self) -> Version {
         self.version
     }
 
     /// Returns the transaction ID, in the XID space of the message's direction.
-    #[inline]
     pub const fn xid(&self) -> u32 {
         self.xid
     }
 
     /// Returns the credits requested (call) or granted (reply), as sent. Clamp them before use.
-    #[inline]
     pub const fn credits(&self) -> u32 {
         self.credits
     }
@@ -149,13 +146,11 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the content of the message.
-    #[inline]
     pub const fn body(&self) -> &Body<'a> {
         &self.body
     }
 
     /// Returns the message type.
-    #[inline]
     pub const fn proc(&self) -> Proc {
         match self.body {
             Body::Msg { .. } => Proc::Msg,
@@ -168,7 +163,6 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the chunk lists, if the message has any.
-    #[inline]
     pub const fn lists(&self) -> Option<&Lists<'a>> {
         match &self.body {
             Body::Msg { lists, .. } | Body::Nomsg { lists } | Body::Msgp { lists, .. } => {
@@ -179,7 +173,6 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the inline part of the RPC message. It is empty when there is none.
-    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         match self.body {
             Body::Msg { payload, .. }

@@ -132,7 +132,7 @@ impl ReadReplies {
             self.state.lock().on_reply(header.xid());
             self.account(link, calls);
         }
-        let any = header.lists().map(|lists| lists.read_list().len());
+        let any = header.lists().map(|lists| lists.read_list().count());
         (any.unwrap_or(0) != 0).then_some(header)
     }
 
