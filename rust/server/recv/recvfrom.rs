@@ -230,7 +230,7 @@ fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
 #[cold]
 fn await_pages(ep: &Endpoint, pages: usize) {
     let role = ep.role();
-    log::memory_used_up(role.pages_of_all() >> (20 - PAGE_SHIFT));
+    log::memory_used_up(role.budget.total >> (20 - PAGE_SHIFT));
     if role.wait_for_pages(pages).is_err() {
         // Nothing would wake the connection. Over a new one the requester asks again.
         ep.shared().force_close();
