@@ -191,10 +191,12 @@ impl Fetcher<'_> {
         if len != call.pulled() as usize {
             write_others(pages, call, first, len)?;
         }
-        match (call.only_read(), shape) {
-            (Some(segment), Shape::Payload(_)) => self.read(sink, 0, segment),
-            _ => self.read_parts(call, first, sink),
-        }
+        let Some(read) = call.lists().only_read() else {
+            return self.read_parts(call, first, sink);
+        };
+        // CAST: `usize` has at least 32 bits.
+        let at = (read.position as usize).checked_sub(first).ok_or(EINVAL)?;
+        self.read(sink, at, read.segment)
     }
 
     /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
