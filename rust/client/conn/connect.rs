@@ -21,10 +21,11 @@ use super::super::transport::{peer_of, Client};
 use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::handshake;
-use crate::conn::lifecycle::{self, Lifecycle};
+use crate::conn::lifecycle::Lifecycle;
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
+use crate::proto::session::Announced;
 use crate::rdma::cm::CmId;
 use crate::rdma::device::{Device, Lease, Limits};
 use crate::rdma::pd::Pd;
@@ -72,7 +73,7 @@ pub(in crate::client) fn connect(
     let settings = quirks::Settings::new(&limits);
     let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
-    let lease = lifecycle::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
+    let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
@@ -99,7 +100,7 @@ pub(in crate::client) fn connect(
     shake_hands(&cm, &lifecycle, xprt, config, reads)?;
     let ours = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
-    let terms = (one, handshake::announced(&lifecycle));
+    let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
     session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
         .map_err(|error| no_session(xprt, error))?;
@@ -279,11 +280,7 @@ pub(in crate::client) fn retry_unreported(
             decision(outage).again(HOLD, random)
         }
         // SUNRPC asks again at once, or never.
-        ConnectError::BadAddress
-        | ConnectError::TimedOut
-        | ConnectError::Lost
-        | ConnectError::NoResources
-        | ConnectError::Abandoned => None,
+        _ => None,
     }
 }
 
