@@ -155,7 +155,12 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            let request = request(config, served);
+            // The configuration that we tell the server.
+            let request = Request {
+                maxcall_sendsize: config.inline_send,
+                maxreply_sendsize: config.receive_size(),
+                maxrdmaread: served.into(),
+            };
             terms = self.conf.ask((conn, qp, credits), out, request, one)?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
@@ -165,10 +170,18 @@ impl Quirks {
         Ok(terms)
     }
 
-    /// Handles a message that arrives before the session has begun. Returns `false` if no answer is
-    /// awaited here. Completion worker.
+    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// dropped. Returns `false` if no answer is awaited. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        self.conf.received(conn, bytes)
+        if !self.conf.waiting.load(Relaxed) {
+            return false;
+        }
+        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
+        let message = Message::decode_as(Version::One, bytes, &limits);
+        if !self.conf.hear(message.ok().as_ref()) {
+            conn.breach(Breach::Conf);
+        }
+        true
     }
 
     /// Compares a reply with a write chunk that is longer than `offer` once more: the server may
@@ -344,20 +357,6 @@ impl Conf {
         }
     }
 
-    /// Handles a message that arrives before the session has begun. Every message but the answer is
-    /// dropped. Returns `false` if no answer is awaited.
-    fn received<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        if !self.waiting.load(Relaxed) {
-            return false;
-        }
-        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
-        let message = Message::decode_as(Version::One, bytes, &limits);
-        if !self.hear(message.ok().as_ref()) {
-            conn.breach(Breach::Conf);
-        }
-        true
-    }
-
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
         self.state.lock().asked = Some((xid, request));
@@ -409,16 +408,6 @@ impl Asked {
                 Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
         })
-    }
-}
-
-/// Returns the configuration that we tell the server. Our device serves `reads` RDMA Reads at the
-/// same time.
-fn request(config: &Config, reads: u8) -> Request {
-    Request {
-        maxcall_sendsize: config.inline_send,
-        maxreply_sendsize: config.receive_size(),
-        maxrdmaread: reads.into(),
     }
 }
 

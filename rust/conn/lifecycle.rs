@@ -19,7 +19,7 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
-use crate::rdma::device::{Device, Lease, Registration};
+use crate::rdma::device::{Device, Lease, Name, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
@@ -167,6 +167,31 @@ impl<O: XprtRef> Lifecycle<O> {
         }
         progress.conn.failure().map_or(Ok(()), Err)
     }
+
+    /// Leases `device` for the connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+    pub(crate) fn lease(
+        self: &Arc<Self>,
+        devices: &Registration,
+        device: &Device,
+    ) -> Result<Lease> {
+        let (this, name) = (self.clone(), device.name());
+        let removed = move || this.device_removed(&name);
+        devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
+    }
+
+    /// Closes the connection, whose device is going away. May sleep.
+    fn device_removed(&self, device: &Name) {
+        self.owner.trace_removal(device);
+        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
+        // late for an attempt that waits for the peer's answer. A connection that is being closed
+        // drops its lease by itself, and the transport may have the next one, on another device.
+        self.end(Event::DeviceRemoval);
+        self.owner.device_removed();
+    }
 }
 
 impl<O: XprtRef> CmHandler for Lifecycle<O> {
@@ -185,29 +210,6 @@ impl<O: XprtRef> CmHandler for Lifecycle<O> {
         drop(progress);
         self.changed.notify_all();
     }
-}
-
-/// Leases `device` for a connection of `owner`. May sleep.
-///
-/// # Errors
-///
-/// `ENETUNREACH` if the device is going away already; `ENOMEM`.
-pub(crate) fn lease<O: XprtRef>(
-    devices: &Registration,
-    device: &Device,
-    owner: O,
-    lifecycle: &Arc<Lifecycle<O>>,
-) -> Result<Lease> {
-    let (name, lifecycle) = (device.name(), lifecycle.clone());
-    let removed = move || {
-        owner.trace_removal(&name);
-        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
-        // late for an attempt that waits for the peer's answer. A connection that is being closed
-        // drops its lease by itself, and the transport may have the next one, on another device.
-        lifecycle.end(Event::DeviceRemoval);
-        owner.device_removed();
-    };
-    devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
 }
 
 /// Returns whether an event that ends a connection comes from this side.

@@ -214,7 +214,7 @@ pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
     };
     let (xid, credits) = (header.xid(), xprt.data().credits());
     // The grant counts even if the call was abandoned: it is the requester's latest grant.
-    credits.granted(conn, xid, header.credits());
+    credits.granted(conn, xid, header.credits(), 1);
     match xprt.find(xid) {
         Some(rqst) if rqst.slot().data().answered(xid) => complete(conn, rqst, &header),
         Some(rqst) => {

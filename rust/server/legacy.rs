@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
-use super::call::memory::{take_pages, Permit, Spare};
+use super::call::memory::{take_pages, Permit};
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;
@@ -27,6 +27,7 @@ use crate::proto::responder::call;
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
+use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
@@ -93,21 +94,15 @@ pub(crate) struct Sender<'s, R: Role> {
     conn: &'s ConnOf<R>,
     qp: &'s QpOf<R>,
     in_flight: &'s InFlight,
-    spare: &'s Spare,
 }
 
 impl<'s, R: Role> Sender<'s, R> {
     /// Puts the parts together.
-    pub(crate) fn new(
-        (conn, qp): (&'s ConnOf<R>, &'s QpOf<R>),
-        in_flight: &'s InFlight,
-        spare: &'s Spare,
-    ) -> Self {
+    pub(crate) fn new((conn, qp): (&'s ConnOf<R>, &'s QpOf<R>), in_flight: &'s InFlight) -> Self {
         Self {
             conn,
             qp,
             in_flight,
-            spare,
         }
     }
 }
@@ -299,7 +294,7 @@ impl Quirks {
         trace::server::expose_reply(peer(to.conn), xid, message.len());
         let grant = self.replies.grant(credits);
         let (buf, len) = write_readable(to, call, &regions, grant)?;
-        let mut source = to.spare.source(to.qp.pd())?;
+        let mut source = Source::new(to.qp.pd())?;
         take_pages(reply, &mut source)?;
         let reply = ReadChunkReply {
             xid,

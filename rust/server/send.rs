@@ -28,7 +28,6 @@ use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::{Cannot, Plan, Range, Single, Write};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::ErrorBody;
@@ -78,9 +77,9 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let credits = ep.role().calls.answer(call);
     if call.lists().is_empty() {
         match write_inline(ep, &message, call, credits) {
-            Ok((buf, len, rkey)) => {
+            Ok(out) => {
                 reply.keep();
-                ep.send_inline(buf, len, rkey);
+                ep.send(out);
             }
             Err(why) => return not_written(ep, reply, credits, why),
         }
@@ -136,7 +135,7 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
 /// Returns what sending a message of `quirks` needs.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
     let role = ep.role();
-    Sender::new((ep.shared(), ep.qp()), &role.in_flight, &role.spare)
+    Sender::new((ep.shared(), ep.qp()), &role.in_flight)
 }
 
 /// Answers a call that the service does not see, and follows the limits that the call sets. May
@@ -161,15 +160,15 @@ fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
     })
 }
 
-/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message,
-/// its length, and the R_key to be invalidated: read chunks have R_keys as well.
+/// Writes the reply to a call without chunks for it, all of which goes inline. The reply may
+/// invalidate an R_key all the same: read chunks have R_keys as well.
 #[inline(always)]
 fn write_inline(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
     call: &Call,
     credits: u32,
-) -> Result<(SendBuf, usize, Option<u32>), SendError> {
+) -> Result<Outgoing, SendError> {
     let thresholds = thresholds(ep, call);
     // CAST: a small constant.
     let len = message
@@ -188,7 +187,10 @@ fn write_inline(
     message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
     let cid = traced::cid(ep.qp(), call.receive());
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
-    Ok((buf, len, rkey(call, &thresholds)))
+    Ok(Outgoing {
+        rkey: rkey(call, &thresholds),
+        ..Outgoing::inline(buf, len)
+    })
 }
 
 /// Returns the R_key that the reply invalidates.
@@ -206,9 +208,10 @@ fn write(
     credits: u32,
 ) -> Result<Outgoing, SendError> {
     let (lists, thresholds) = (call.lists(), thresholds(ep, call));
-    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let in_flight = &ep.role().in_flight;
+    let (mut buf, source) = in_flight.buffer_and_source(ep.pd(), thresholds.server_to_client)?;
     let (bytes, from) = (buf.as_mut_slice(), (call.xid(), credits));
-    let mut writes = Writes::new(ep, message);
+    let mut writes = Writes::new(ep, message, source);
     let written = match Single::new(message.len(), call.marks(), &lists, &thresholds) {
         Some(plan) => write_one(&plan, from, bytes, &mut writes)?,
         None => {
@@ -292,8 +295,8 @@ fn write_rest(
 struct Writes<'w> {
     ep: &'w Endpoint,
     message: &'w XdrBuf<'w>,
-    /// The list, once there is one.
-    source: Option<Source>,
+    /// The list.
+    source: Source,
     /// RDMA Writes so far. Those that follow each other in a segment count once.
     segments: u64,
     /// R_key and address behind the latest RDMA Write.
@@ -304,11 +307,11 @@ struct Writes<'w> {
 
 impl<'w> Writes<'w> {
     /// Makes the value without RDMA Writes.
-    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>) -> Self {
+    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>, source: Source) -> Self {
         Self {
             ep,
             message,
-            source: None,
+            source,
             segments: 0,
             end: None,
             result: Ok(()),
@@ -328,34 +331,25 @@ impl<'w> Writes<'w> {
         let (len, to) = (write.range.len, remote(write));
         self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
         self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
-        let source = match &mut self.source {
-            Some(source) => source,
-            none => none.insert(self.ep.role().spare.source(self.ep.pd())?),
-        };
-        place(self.ep, self.message, source, write)
+        let pieces = self.message.pieces(write.range.start, len);
+        let added = self.source.write(pieces, to, self.ep.limits().sges);
+        added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
     }
 
-    /// Removes and returns the list; `None` without RDMA Writes.
+    /// Returns the list; `None` without RDMA Writes.
     ///
     /// # Errors
     ///
     /// `ENOMEM`; `EIO` if the device cannot map the reply.
-    fn finish(&mut self) -> Result<Option<Source>> {
+    fn finish(self) -> Result<Option<Source>> {
         self.result?;
-        if self.source.is_some() {
-            WRITES.add(lane(self.ep.qp()), self.segments);
+        if self.segments == 0 {
+            self.ep.role().in_flight.put_source(self.source);
+            return Ok(None);
         }
-        Ok(self.source.take())
+        WRITES.add(lane(self.ep.qp()), self.segments);
+        Ok(Some(self.source))
     }
-}
-
-/// Adds an RDMA Write to a list. May sleep.
-#[inline(always)]
-fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
-    let (len, to) = (write.range.len, remote(write));
-    let pieces = message.pieces(write.range.start, len);
-    let added = source.write(pieces, to, ep.limits().sges);
-    added.inspect_err(|error| unmapped(ep.qp(), to, len, *error))
 }
 
 /// Returns the target of an RDMA Write.

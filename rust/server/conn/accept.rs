@@ -19,7 +19,7 @@ use super::listener::{ListenerState, Service};
 use super::owner::Owner;
 use super::session;
 use crate::conn::connection::{self, Parts};
-use crate::conn::lifecycle::{self, Lifecycle};
+use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::OwnedQpOf;
 use crate::conn::role::XprtRef as _;
 use crate::conn::{handshake, traced};
@@ -85,7 +85,8 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let lease = lifecycle::lease(&service.devices, device, owner.clone(), &lifecycle)
+        let lease = lifecycle
+            .lease(&service.devices, device)
             .map_err(Step::Device.failed())?;
         let device = device.name();
         let cm = request

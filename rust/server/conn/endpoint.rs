@@ -25,8 +25,7 @@ use crate::observe::trace;
 use crate::proto::responder::limits::Limits;
 use crate::rdma::device::Name;
 use crate::rdma::mr::MrPool;
-use crate::rdma::qp::{Remote, Tag};
-use crate::rdma::scatter::Source;
+use crate::rdma::qp::Remote;
 use crate::rdma::send::SendBuf;
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight::{Broken, InFlight};
@@ -176,30 +175,14 @@ pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
     trace::server::dma_map_rw_err(qp.cq_id(), &segment, pages, error.to_errno());
 }
 
-/// Frees the pages of all replies that are known to have been sent. Completion worker.
+/// Frees the pages of all replies that are known to have been sent.
 #[inline(always)]
-pub(crate) fn sent(conn: &Conn, qp: &QueuePair) {
-    while let Some((tag, source)) = conn.role().in_flight.sent() {
-        free(conn, qp, tag, source);
-    }
-}
-
-/// Frees the pages of all replies that are known to have been sent, if no completion will cover
-/// them.
-#[cold]
-pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
-    while let Some((tag, source)) = conn.role().in_flight.sent_quietly() {
-        free(conn, qp, tag, source);
-    }
-}
-
-/// Frees the pages of a reply.
-#[inline(always)]
-fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
-    let cid = traced::cid(qp, tag.get());
-    trace::server::wc_send(cid);
-    trace::server::cc_release(cid, source.work_requests());
-    conn.role().spare.put_source(source);
+pub(crate) fn free_sent(conn: &Conn, qp: &QueuePair) {
+    conn.role().in_flight.free_sent(|tag, source| {
+        let cid = traced::cid(qp, tag.get());
+        trace::server::wc_send(cid);
+        trace::server::cc_release(cid, source.work_requests());
+    });
 }
 
 /// Posts parked operations, if there are any: they may wait for a slot.
@@ -303,14 +286,6 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn send(&self, out: Outgoing) {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
-    }
-
-    /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
-    #[inline(always)]
-    pub(crate) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
-        let in_flight = &self.role().in_flight;
-        let posted_or_parked = in_flight.send_inline(self.qp(), buf, len, rkey);
-        posted(self.shared(), posted_or_parked);
     }
 
     /// Has a worker close the connection and drop `this`.

@@ -81,7 +81,7 @@ impl Endpoint {
     fn check(&self) {
         session::check(self, MAX_REQ_SIZE.get());
         // Completions of other Sends may have covered the last replies, and freed nothing.
-        endpoint::sent_quietly(self.shared(), self.qp());
+        endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
         if let Some((xid, breach)) = self.role().quirks.overdue() {
             return failure::close(self.shared(), xid, breach);

@@ -179,16 +179,20 @@ impl Fetcher<'_> {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
         let more = shape.pages().saturating_sub(pages.len());
-        self.role.pages.get_many(more, pages, self.gfp())?;
+        if more != 0 {
+            self.role.pages.get_many(more, pages, self.gfp())?;
+        }
         clear_rest(pages, len);
         // CAST: `usize` has at least 32 bits.
         if len != call.pulled() as usize {
             write_others(pages, call, first, len)?;
         }
-        match (call.only_read(), shape) {
-            (Some(segment), Shape::Payload(_)) => self.read(sink, 0, segment),
-            _ => self.read_parts(call, first, sink),
-        }
+        let Some(read) = call.lists().only_read() else {
+            return self.read_parts(call, first, sink);
+        };
+        // CAST: `usize` has at least 32 bits.
+        let at = (read.position as usize).checked_sub(first).ok_or(EINVAL)?;
+        self.read(sink, at, read.segment)
     }
 
     /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
