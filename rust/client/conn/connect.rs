@@ -14,7 +14,7 @@ use kernel::types::ScopeGuard;
 use super::super::advice::{self, Reason};
 use super::super::call::fence;
 use super::super::call::SlotTable;
-use super::super::config::{Config, Sizes, MAX_SEGMENTS};
+use super::super::config::{Config, Sizes, MAX_SEGMENTS, REGIONS_TOO_SMALL};
 use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
@@ -22,6 +22,7 @@ use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::handshake;
 use crate::conn::lifecycle::Lifecycle;
+use crate::conn::queues::Queues;
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
@@ -71,7 +72,7 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
     let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
@@ -245,14 +246,21 @@ fn shake_hands(
     wait(lifecycle, State::Connecting, CONNECT_MS, xprt)
 }
 
-/// Fits queues and regions to the device, or logs why the device cannot be used.
+/// Fits the pages of a region and the queues to the device, or logs why the device cannot be used.
+/// The first device decides on the largest payload, on which NFS relies from then on.
 fn fit(
     xprt: &Xprt<Client>,
     config: &Config,
     (device, limits): (&Device, &Limits),
     more_send_wr: u32,
-) -> Result<Sizes, ConnectError> {
-    Sizes::new(config, limits, more_send_wr).map_err(|lacks| {
+) -> Result<(u32, Queues), ConnectError> {
+    let fixed = xprt.counts().connects > 0;
+    let sizes = Sizes::new(config, limits, more_send_wr).and_then(|sizes| {
+        let fits = xprt.limit_payload(sizes.max_payload(), fixed);
+        let used = fits.then_some((sizes.mr_depth, sizes.queues));
+        used.ok_or(REGIONS_TOO_SMALL)
+    });
+    sizes.map_err(|lacks| {
         let name = device.name();
         advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
