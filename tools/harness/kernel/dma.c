@@ -129,6 +129,16 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 	h_violation("DMA unmap of %zu bytes at %#llx, which no mapping matches", len, addr);
 }
 
+#ifdef CONFIG_IOMMU_DMA
+/* The device is not behind an IOMMU. */
+bool dma_iova_try_alloc(struct device *dev, struct dma_iova_state *state, phys_addr_t phys,
+			size_t size)
+{
+	*state = (struct dma_iova_state){};
+	return false;
+}
+#endif
+
 #ifdef CONFIG_DMA_API_DEBUG
 void debug_dma_map_single(struct device *dev, const void *addr, unsigned long len)
 {
