@@ -32,7 +32,8 @@ use crate::sunrpc::svc::reply::Reply;
 pub(crate) struct Budget {
     #[pin]
     state: SpinLock<BudgetState>,
-    total: usize,
+    /// The number of pages of the whole budget.
+    pub(crate) total: usize,
     /// Half of `total`, and at least one.
     half: usize,
 }
@@ -96,7 +97,7 @@ impl BudgetState {
 /// Pages that a call uses. Dropping the value frees them; process context.
 pub(crate) struct Permit {
     budget: Arc<Budget>,
-    pages: usize,
+    pub(crate) pages: usize,
 }
 
 impl Budget {
@@ -119,11 +120,6 @@ impl Budget {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn total(&self) -> usize {
-        self.total
     }
 
     /// Takes `pages` pages, or the whole budget if that is less; `None` if they are in use, or if
@@ -203,13 +199,6 @@ impl Budget {
         let removed = place.map(|place| state.waiters.remove(place));
         drop(state);
         drop(removed);
-    }
-}
-
-impl Permit {
-    /// Returns the number of pages.
-    pub(crate) fn pages(&self) -> usize {
-        self.pages
     }
 }
 

@@ -49,7 +49,7 @@ pub(crate) struct Responder {
     /// Pages for calls that are being fetched, of all connections.
     pub(crate) pages: Arc<PagePool>,
     /// The number of pages that such calls may use.
-    budget: Arc<Budget>,
+    pub(crate) budget: Arc<Budget>,
     #[pin]
     pub(crate) in_flight: InFlight,
     #[pin]
@@ -131,25 +131,28 @@ impl Responder {
         self.budget.wait(pages, || self.pages_used(), &self.ready)
     }
 
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn pages_of_all(&self) -> usize {
-        self.budget.total()
-    }
-
     /// Ends waiting for pages: the connection is being closed.
     pub(crate) fn forget_waiting(&self) {
         self.budget.forget(&self.ready);
     }
 
-    /// Returns whether the connection has pages for which other connections wait.
+    /// Returns whether the requester keeps pages for which other connections wait. A call that was
+    /// fetched waits for a thread of the service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
-        self.budget.is_short_beside(&self.ready) && self.pages_used() != 0
+        self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0
     }
 
     /// Returns how many pages of the budget the connection uses. Counts each operation.
     #[cold]
     fn pages_used(&self) -> usize {
-        self.ready.pages() + self.in_flight.pages() + self.quirks.pages()
+        self.ready.pages() + self.pages_kept()
+    }
+
+    /// Returns how many pages of the budget the connection uses until the requester has done its
+    /// part.
+    #[cold]
+    fn pages_kept(&self) -> usize {
+        self.in_flight.pages() + self.quirks.pages()
     }
 
     /// Drops everything that was not received, and all operations: the queue pair is drained. May
@@ -314,7 +317,7 @@ impl DebugInfo for Endpoint {
                 ..connections::Calls::default()
             },
             regions: regions.map_or_else(Regions::default, |pool| pool.counts().into()),
-            silent: self.silence.lock().silent(),
+            silent: self.silence.lock().silent,
             ..self.describe()
         }
     }
