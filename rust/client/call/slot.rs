@@ -142,6 +142,7 @@ impl Slot {
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
+    #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
         write_once(&self.in_use, false);
@@ -579,6 +580,7 @@ impl Contents {
     }
 
     /// Keeps the last region for the next call, if it is idle and there is none of its kind.
+    #[inline]
     fn keep_spare(&mut self) {
         let Some(idle) = self.regions.last().filter(|region| region.is_idle()) else {
             return;

@@ -163,6 +163,7 @@ impl ReplySlots<'_> {
 
     /// Returns whether the page behind the reply is not the thread's own. A service that takes data
     /// out of a reply leaves its pages from there on.
+    #[inline]
     pub(super) fn first_is_shared(&self) -> bool {
         // SAFETY: By the type invariants only this thread accesses the request, and each slot
         // before `rq_page_end` holds a reference to a page or is empty.
