@@ -152,9 +152,10 @@ pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
     let Ok((buf, len)) = answer else {
         return ep.shared().force_close();
     };
+    // The requester may send its next call as soon as it has the answer.
+    role.ready.set_bounded(role.quirks.bounds_reads());
     ep.send(Outgoing::inline(buf, len));
     session::replied(ep);
-    role.ready.set_bounded(role.quirks.bounds_reads());
 }
 
 /// Returns the terms for the reply to a call, which has the version of the call.

@@ -254,10 +254,10 @@ impl ReadCtxt {
         match self.shape {
             Shape::Payload(_) => {
                 arriving.write_inline(inline)?;
-                arriving.exchange_all(1, pages)
+                arriving.exchange(1, pages)
             }
             Shape::Whole(len) => {
-                arriving.exchange_all(0, pages)?;
+                arriving.exchange(0, pages)?;
                 arriving.set_inline(len)
             }
         }

@@ -136,15 +136,23 @@ impl Responder {
         self.budget.forget(&self.ready);
     }
 
-    /// Returns whether the connection has pages for which other connections wait.
+    /// Returns whether the requester keeps pages for which other connections wait. A call that was
+    /// fetched waits for a thread of the service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
-        self.budget.is_short_beside(&self.ready) && self.pages_used() != 0
+        self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0
     }
 
     /// Returns how many pages of the budget the connection uses. Counts each operation.
     #[cold]
     fn pages_used(&self) -> usize {
-        self.ready.pages() + self.in_flight.pages() + self.quirks.pages()
+        self.ready.pages() + self.pages_kept()
+    }
+
+    /// Returns how many pages of the budget the connection uses until the requester has done its
+    /// part.
+    #[cold]
+    fn pages_kept(&self) -> usize {
+        self.in_flight.pages() + self.quirks.pages()
     }
 
     /// Drops everything that was not received, and all operations: the queue pair is drained. May

@@ -36,14 +36,15 @@ pub(crate) struct Owner(Arc<Parties>);
 struct Parties {
     local: SockAddr,
     peer: SockAddr,
-    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
-    /// connection.
-    ready: Arc<ReadyQueue>,
     accepted: Arc<Accepted>,
     /// The listener at which the connection waits to be accepted.
     listener: Arc<ListenerState>,
     #[pin]
     backchannel: Backchannel<XprtHandle<BcXprt>>,
+    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
+    /// connection. The last field to be dropped: the `svc_xprt` keeps the module loaded, and with
+    /// the module all that `accepted` and `listener` share.
+    ready: Arc<ReadyQueue>,
 }
 
 impl Owner {
@@ -62,10 +63,10 @@ impl Owner {
         let parties = pin_init!(Parties {
             local,
             peer,
-            ready,
             accepted,
             listener,
             backchannel <- Backchannel::new(),
+            ready,
         });
         Ok(Self(Arc::pin_init(parties, GFP_KERNEL)?))
     }
