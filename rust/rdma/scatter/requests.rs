@@ -133,7 +133,7 @@ impl Requests {
     #[inline]
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
-        (self.wrs.len() + self.regions.len()) as u32
+        self.wrs.len().wrapping_add(self.regions.len()) as u32
     }
 
     /// Adds all work requests to `chain`, with the completion entry `cqe`. Each registration is

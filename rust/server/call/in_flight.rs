@@ -56,13 +56,13 @@ pub(crate) const fn tags(operations: u32) -> u32 {
 
 /// Returns the tag of a reply.
 fn reply_tag(place: usize) -> Tag {
-    // CAST: the ring of replies was made with a `u32`.
-    Tag::new(FIRST + 2 * place as u32)
+    // CAST: the ring of replies was made with a `u32`. Nothing overflows, as `tags` shows.
+    Tag::new(FIRST.wrapping_add((place as u32) << 1))
 }
 
 /// Returns the tag of a call that RDMA Reads fetch.
 fn read_tag(slot: u32) -> Tag {
-    Tag::new(FIRST + 2 * slot + 1)
+    Tag::new(FIRST.wrapping_add(slot << 1 | 1))
 }
 
 /// Returns the slot of such a call; `None` for other tags.
