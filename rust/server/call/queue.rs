@@ -322,6 +322,11 @@ impl ReadyQueue {
         read_once(&self.threads_fetch)
     }
 
+    /// Returns whether the oldest message waits for pages or memory regions.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
+    }
+
     /// Returns the number of pages of the budget that fetched calls use.
     #[cold]
     pub(crate) fn pages(&self) -> usize {
@@ -350,11 +355,6 @@ impl ReadyQueue {
     /// Has the queue wait for pages again.
     pub(super) fn stall_again(&self) {
         self.set_stalled(&mut self.state.lock(), true);
-    }
-
-    /// Returns whether the queue waits for pages.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.state.lock().stalled
     }
 }
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]

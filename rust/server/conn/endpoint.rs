@@ -119,7 +119,7 @@ impl Responder {
     /// Takes `pages` pages of the budget for a call; `None` if they are in use.
     #[inline(always)]
     pub(crate) fn permit(&self, pages: usize) -> Option<Permit> {
-        Budget::take(&self.budget, pages, || self.pages_used())
+        Budget::take(&self.budget, &self.ready, pages, || self.pages_used())
     }
 
     /// Resumes the queue of the connection when `pages` pages are free.
