@@ -114,7 +114,10 @@ impl<'a> SlotTable<'a> {
             known
         };
         let likely = self.0.slot(self.0.data().lingering.load(Relaxed));
-        likely.is_some_and(|slot| mark(slot.data())) || self.used().any(mark)
+        let likely = likely
+            .map(|slot| slot.data())
+            .filter(|slot: &&Slot| slot.is_in_use());
+        likely.is_some_and(mark) || self.used().any(mark)
     }
 
     /// Calls `send` with the message of the call with this XID, which was sent over connection

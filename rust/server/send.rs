@@ -28,6 +28,7 @@ use crate::proto::responder::marks::Mark;
 use crate::proto::responder::reply::{Cannot, Plan, Range, Single, Write};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Source;
+use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::ErrorBody;
@@ -75,18 +76,22 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
+    let thresholds = thresholds(ep, call);
     if call.lists().is_empty() {
-        match write_inline(ep, &message, call, credits) {
-            Ok(out) => {
+        // Read chunks have R_keys as well.
+        let rkey = rkey(call, &thresholds);
+        match write_inline(ep, &message, (call, credits), &thresholds) {
+            Ok((buf, len)) => {
+                let out = Outgoing::inline(buf, len);
                 reply.keep();
-                ep.send(out);
+                ep.send(Outgoing { rkey, ..out });
             }
             Err(why) => return not_written(ep, reply, credits, why),
         }
         session::replied(ep);
         return Ok(());
     }
-    let mut out = match write(ep, &message, call, credits) {
+    let mut out = match write(ep, &message, (call, credits), &thresholds) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -111,7 +116,7 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     let why = match why {
         SendError::Cannot(why) => why,
         SendError::Other(error) => {
-            let (peer, xid) = (traced::peer(ep.shared().owner()), reply.parts().1.xid());
+            let (peer, xid) = (traced::peer(ep.shared().owner()), reply.parts().1.xid);
             trace::server::send_err(peer, xid, error.to_errno());
             ep.shared().force_close();
             return Err(error);
@@ -156,21 +161,20 @@ pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
 /// Returns the terms for the reply to a call, which has the version of the call.
 fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
     ep.role().quirks.apply(Thresholds {
-        version: call.version(),
+        version: call.version,
         ..ep.thresholds()
     })
 }
 
-/// Writes the reply to a call without chunks for it, all of which goes inline. The reply may
-/// invalidate an R_key all the same: read chunks have R_keys as well.
+/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message
+/// and its length.
 #[inline(always)]
 fn write_inline(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    call: &Call,
-    credits: u32,
-) -> Result<Outgoing, SendError> {
-    let thresholds = thresholds(ep, call);
+    (call, credits): (&Call, u32),
+    thresholds: &Thresholds,
+) -> Result<(SendBuf, usize), SendError> {
     // CAST: a small constant.
     let len = message
         .len()
@@ -183,21 +187,18 @@ fn write_inline(
     let mut buf = ep.send_buffer(thresholds.server_to_client)?;
     let bytes = buf.as_mut_slice();
     let version = thresholds.version;
-    let header = version.inline(bytes, call.xid(), credits, Direction::Reply);
+    let header = version.inline(bytes, call.xid, credits, Direction::Reply);
     let at = header.map_err(|_| EMSGSIZE)?;
     message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
-    let cid = traced::cid(ep.qp(), call.receive());
+    let cid = traced::cid(ep.qp(), call.receive);
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
-    Ok(Outgoing {
-        rkey: rkey(call, &thresholds),
-        ..Outgoing::inline(buf, len)
-    })
+    Ok((buf, len))
 }
 
 /// Returns the R_key that the reply invalidates.
 #[inline(always)]
 fn rkey(call: &Call, thresholds: &Thresholds) -> Option<u32> {
-    call.rkey().filter(|_| thresholds.remote_invalidation)
+    call.rkey.filter(|_| thresholds.remote_invalidation)
 }
 
 /// Writes the reply to a call with chunks, and prepares the RDMA Writes before it.
@@ -205,23 +206,23 @@ fn rkey(call: &Call, thresholds: &Thresholds) -> Option<u32> {
 fn write(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    call: &Call,
-    credits: u32,
+    (call, credits): (&Call, u32),
+    thresholds: &Thresholds,
 ) -> Result<Outgoing, SendError> {
-    let (lists, thresholds) = (call.lists(), thresholds(ep, call));
+    let lists = call.lists();
     let in_flight = &ep.role().in_flight;
     let (mut buf, source) = in_flight.buffer_and_source(ep.pd(), thresholds.server_to_client)?;
-    let (bytes, from) = (buf.as_mut_slice(), (call.xid(), credits));
+    let (bytes, from) = (buf.as_mut_slice(), (call.xid, credits));
     let mut writes = Writes::new(ep, message, source);
-    let written = match Single::new(message.len(), call.marks(), &lists, &thresholds) {
+    let written = match Single::new(message.len(), call.marks(), &lists, thresholds) {
         Some(plan) => write_one(&plan, from, bytes, &mut writes)?,
         None => {
-            let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
+            let plan = Plan::new(message.len(), call.marks(), &lists, thresholds)?;
             write_any(&plan, from, bytes, &mut writes)?
         }
     };
     let Written { header, len, long } = written;
-    let cid = traced::cid(ep.qp(), call.receive());
+    let cid = traced::cid(ep.qp(), call.receive);
     trace::server::encode_lists(cid, bytes, ep.limits());
     trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
@@ -229,7 +230,7 @@ fn write(
         len,
         source: writes.finish()?,
         long,
-        rkey: rkey(call, &thresholds),
+        rkey: rkey(call, thresholds),
     })
 }
 
@@ -381,14 +382,14 @@ pub(crate) fn refuse(ep: &Endpoint, refusal: &Refusal) {
 #[cold]
 fn too_long(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credits: u32) {
     if let Some((bytes, segments)) = too_small(call, why, len) {
-        let cid = traced::cid(ep.qp(), call.receive());
+        let cid = traced::cid(ep.qp(), call.receive);
         trace::server::small_wrch_err(cid, bytes, segments);
     }
-    failure::report(ep.shared(), call.xid(), RequesterBreach::ReplyRoom);
+    failure::report(ep.shared(), call.xid, RequesterBreach::ReplyRoom);
     send_error(
         ep,
-        call.version().number(),
-        (call.xid(), credits),
+        call.version.number(),
+        (call.xid, credits),
         ErrorBody::BadHeader,
     );
 }

@@ -22,7 +22,8 @@ use super::queue::ReadyQueue;
 pub(crate) struct Budget {
     #[pin]
     state: SpinLock<BudgetState>,
-    total: usize,
+    /// The number of pages of the whole budget.
+    pub(crate) total: usize,
     /// Half of `total`, and at least one.
     half: usize,
 }
@@ -160,7 +161,7 @@ impl BudgetState {
 /// Pages that a call uses. Dropping the value frees them; process context.
 pub(crate) struct Permit {
     budget: Arc<Budget>,
-    pages: usize,
+    pub(crate) pages: usize,
     /// The address of the connection's queue.
     queue: usize,
 }
@@ -186,11 +187,6 @@ impl Budget {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn total(&self) -> usize {
-        self.total
     }
 
     /// Takes `pages` pages, or the whole budget if that is less, for a call of the connection of
@@ -277,13 +273,6 @@ impl Budget {
         }
         drop(state);
         drop(removed);
-    }
-}
-
-impl Permit {
-    /// Returns the number of pages.
-    pub(crate) fn pages(&self) -> usize {
-        self.pages
     }
 }
 

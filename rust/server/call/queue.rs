@@ -344,23 +344,23 @@ impl ReadyQueue {
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-impl ReadyQueue {
-    /// Makes a queue that takes nothing, and that waits for pages.
-    pub(super) fn stalled() -> Result<Arc<Self>> {
-        let queue = Self::new(0, 0)?;
-        queue.stall_again();
-        Ok(queue)
-    }
-
-    /// Has the queue wait for pages again.
-    pub(super) fn stall_again(&self) {
-        self.set_stalled(&mut self.state.lock(), true);
-    }
-}
-#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 #[kernel::prelude::kunit_tests(rpcrdma_server_queue)]
 mod tests {
     use super::*;
+
+    impl ReadyQueue {
+        /// Makes a queue that takes nothing, and that waits for pages.
+        pub(in crate::server::call) fn stalled() -> Result<Arc<Self>> {
+            let queue = Self::new(0, 0)?;
+            queue.stall_again();
+            Ok(queue)
+        }
+
+        /// Has the queue wait for pages again.
+        pub(in crate::server::call) fn stall_again(&self) {
+            self.set_stalled(&mut self.state.lock(), true);
+        }
+    }
 
     #[test]
     fn first_in_first_out_across_the_end() -> Result {

@@ -50,7 +50,7 @@ pub(crate) struct Responder {
     /// Pages for calls that are being fetched, of all connections.
     pub(crate) pages: Arc<PagePool>,
     /// The number of pages that such calls may use.
-    budget: Arc<Budget>,
+    pub(crate) budget: Arc<Budget>,
     #[pin]
     pub(crate) in_flight: InFlight,
     #[pin]
@@ -130,11 +130,6 @@ impl Responder {
     /// `ENOMEM`.
     pub(crate) fn wait_for_pages(&self, pages: usize) -> Result {
         self.budget.wait(pages, || self.pages_used(), &self.ready)
-    }
-
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn pages_of_all(&self) -> usize {
-        self.budget.total()
     }
 
     /// Ends waiting for pages: the connection is being closed.
@@ -323,7 +318,7 @@ impl DebugInfo for Endpoint {
                 ..connections::Calls::default()
             },
             regions: regions.map_or_else(Regions::default, |pool| pool.counts().into()),
-            silent: self.silence.lock().silent(),
+            silent: self.silence.lock().silent,
             ..self.describe()
         }
     }

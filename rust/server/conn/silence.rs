@@ -37,7 +37,7 @@ pub(crate) struct Silence {
     /// Checks in a row that found work requests outstanding and none completed.
     stuck: u32,
     /// Checks in a row before which no message had arrived.
-    silent: u32,
+    pub(super) silent: u32,
 }
 
 /// The measure against a silent requester.
@@ -49,11 +49,6 @@ pub(crate) enum Measure {
 }
 
 impl Silence {
-    /// Returns the checks in a row before which no message had arrived.
-    pub(crate) fn silent(&self) -> u32 {
-        self.silent
-    }
-
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed, `outstanding` says whether there are more, and `heard` whether a message has
     /// arrived since the last check. `hoards` says whether the connection has pages for which other

@@ -79,19 +79,22 @@ def total(directory: Path) -> int:
 
 
 def take_down(pair: Pair) -> list[str]:
-    """Unloads the modules of a pair that ends; returns why that was not possible.
+    """Unloads the modules of a pair that ends; returns the mappings that are left, or the failure.
 
-    The consoles have a report of DMA debugging then for each mapping that is left.
+    The consoles have a report of DMA debugging then for each guest with a mapping that is left.
     """
     if pair.setup.dma == "none" or not pair.alive:
         return []
-    link = pair.setup.link
+    found = []
     try:
         pair.stop_nfsd()
         for guest, unload in ((pair.client, pair.unload), (pair.server, pair.unload_server)):
             if guest.run("grep -q ^rpcrdma /proc/modules").status == 0:
                 unload(30)
-            guest.sh(f"rmmod {link}_dma && rmmod lab_dma", timeout=60)
+            guest.sh(f"rmmod {pair.setup.link}_dma", timeout=60)
+            if left := _read(guest)["live"]:
+                found.append(f"{guest.name}: {left} mappings are left without the device")
+            guest.sh("rmmod lab_dma")
     except LabError as err:
-        return [f"the device was not unloaded: {err}"]
-    return []
+        found.append(f"the device was not unloaded: {err}")
+    return found
