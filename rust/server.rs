@@ -29,6 +29,7 @@ pub(crate) use self::legacy::SYSCTLS as QUIRK_SYSCTLS;
 
 mod backchannel;
 mod call {
+    pub(super) mod budget;
     pub(super) mod context;
     pub(super) mod in_flight;
     pub(super) mod memory;

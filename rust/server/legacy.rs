@@ -12,9 +12,10 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::Arc;
 
+use super::call::budget::Permit;
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
-use super::call::memory::{take_pages, Permit};
+use super::call::memory::take_pages;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;

@@ -21,7 +21,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::memory::Permit;
+use super::budget::Permit;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::observe::trace::server::Posted;

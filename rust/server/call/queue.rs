@@ -322,6 +322,11 @@ impl ReadyQueue {
         read_once(&self.threads_fetch)
     }
 
+    /// Returns whether the oldest message waits for pages or memory regions.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state.lock().stalled
+    }
+
     /// Returns the number of pages of the budget that fetched calls use.
     #[cold]
     pub(crate) fn pages(&self) -> usize {
@@ -354,11 +359,6 @@ mod tests {
         /// Has the queue wait for pages again.
         pub(in crate::server::call) fn stall_again(&self) {
             self.set_stalled(&mut self.state.lock(), true);
-        }
-
-        /// Returns whether the queue waits for pages.
-        pub(in crate::server::call) fn is_stalled(&self) -> bool {
-            self.state.lock().stalled
         }
     }
 

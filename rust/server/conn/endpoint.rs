@@ -27,9 +27,10 @@ use crate::rdma::device::Name;
 use crate::rdma::mr::MrPool;
 use crate::rdma::qp::Remote;
 use crate::rdma::send::SendBuf;
+use crate::server::call::budget::{Budget, Permit};
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight::{Broken, InFlight};
-use crate::server::call::memory::{Budget, Permit, Spare};
+use crate::server::call::memory::Spare;
 use crate::server::call::outgoing::Outgoing;
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::Sizes;
@@ -119,7 +120,7 @@ impl Responder {
     /// Takes `pages` pages of the budget for a call; `None` if they are in use.
     #[inline(always)]
     pub(crate) fn permit(&self, pages: usize) -> Option<Permit> {
-        Budget::take(&self.budget, pages, || self.pages_used())
+        Budget::take(&self.budget, &self.ready, pages, || self.pages_used())
     }
 
     /// Resumes the queue of the connection when `pages` pages are free.

@@ -16,7 +16,7 @@ use crate::mem::{self, PagePool, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};
 use crate::rdma::device::Registration;
 use crate::rdma::listen::{self, ListenEvent};
-use crate::server::call::memory::Budget;
+use crate::server::call::budget::Budget;
 use crate::server::call::queue::Ring;
 use crate::server::config::ConnConfig;
 use crate::server::log;

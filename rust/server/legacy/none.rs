@@ -10,9 +10,9 @@ use core::marker::PhantomData;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use super::call::budget::Permit;
 use super::call::context::Call;
 use super::call::in_flight::InFlight;
-use super::call::memory::Permit;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;

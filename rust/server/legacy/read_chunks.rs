@@ -16,8 +16,8 @@ use crate::proto::legacy::done::Exposure;
 use crate::rdma::mr::{DataDirection, Memory, Mr, MrPool};
 use crate::rdma::qp::{Completions, PostError, Qp};
 use crate::rdma::scatter::Source;
+use crate::server::call::budget::Permit;
 use crate::server::call::in_flight::INVALIDATION;
-use crate::server::call::memory::Permit;
 use crate::sunrpc::time;
 use crate::sunrpc::xdr_buf::XdrBuf;
 

@@ -25,9 +25,9 @@ use crate::proto::responder::intake::{self, Arrival};
 use crate::proto::responder::placement::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
+use crate::server::call::budget::Permit;
 use crate::server::call::context::{Call, ReadCtxt, Shape};
 use crate::server::call::in_flight::{lane, Broken};
-use crate::server::call::memory::Permit;
 use crate::server::call::memory::KEPT_PAGES;
 use crate::server::config::READS;
 use crate::server::conn::endpoint::{

@@ -55,9 +55,14 @@ impl SvcXprt<Connected> {
         if xprt.is_null() {
             return Err(EINVAL);
         }
-        // SAFETY: By the safety requirements the transport is alive. Its class does not change,
-        // and whether it is a listener does not change after it was created.
-        let (class, flags) = unsafe { ((*xprt).xpt_class, (*xprt).xpt_flags) };
+        // SAFETY: By the safety requirements the transport is alive. Its class does not change.
+        // Other bits of the flags may change meanwhile; the volatile access does not race with
+        // that, as `test_bit()` does not. The bit of a listener does not change after it was
+        // created.
+        let (class, flags) = unsafe {
+            let flags = (&raw const (*xprt).xpt_flags).read_volatile();
+            ((*xprt).xpt_class, flags)
+        };
         if !class::is_registered(class) || flags & (1 << raw::XPT_LISTENER) != 0 {
             return Err(EINVAL);
         }

@@ -47,11 +47,14 @@ impl<X> Reply<'_, X> {
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
         // SAFETY: By the safety requirements `rqst` is the calling thread's request, whose pages
         // `svc_alloc_arg()` has allocated.
-        let (slots, rqst, call) = unsafe {
+        let (slots, rqst, call, deferred) = unsafe {
             let slots = ReplySlots::behind_reply(rqst);
-            (slots, NonNull::new_unchecked(rqst), (*rqst).rq_xprt_ctxt)
+            let (call, deferred) = ((*rqst).rq_xprt_ctxt, (*rqst).rq_deferred);
+            (slots, NonNull::new_unchecked(rqst), call, deferred)
         };
-        if slots.first_is_shared() {
+        // The thread may have served another transport before a deferred call, which SUNRPC takes
+        // without `xpo_recvfrom`.
+        if slots.first_is_shared() || !deferred.is_null() {
             slots.disown();
         }
         // INVARIANT: By the safety requirements.

@@ -212,6 +212,19 @@ mod suite {
     }
 
     #[test]
+    fn all_pages_behind_the_reply_to_a_deferred_call_are_the_threads_own() -> Result {
+        let (mut thread, mut call) = (Thread::new()?, 9);
+        thread.rqst.rq_deferred = NonNull::dangling().as_ptr();
+        assert!(thread.reply(1, &mut call).is_some());
+        assert_eq!(thread.refilled(), 1);
+        let shared = thread.share(2)?;
+        assert!(thread.reply(1, &mut call).is_some());
+        assert_eq!(thread.refilled(), 3);
+        drop(shared);
+        Ok(())
+    }
+
+    #[test]
     fn a_call_that_does_not_fit_returns_its_context() -> Result {
         let mut thread = Thread::new()?;
         let mut arriving = thread.incoming().received();

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The budget: the pages that calls may use while RDMA Reads fetch them, over all connections.
+//!
+//! A requester decides how long its calls are, and how many it sends at once. A connection whose
+//! call finds no pages keeps the call in its Receive, and takes no further calls until pages are
+//! free. The other connections go on with calls that are inline.
+//!
+//! A connection leaves at least as many pages as it uses, so a single connection can use half of
+//! the budget. While less than half is in use no connection can break that rule, so the pages of
+//! each connection are counted only when more is wanted.
+//!
+//! Pages that come back wake the connections whose calls may take them, in turn, and no others.
+
+use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
+
+use super::queue::ReadyQueue;
+
+/// The pages that calls may use.
+#[pin_data]
+pub(crate) struct Budget {
+    #[pin]
+    state: SpinLock<BudgetState>,
+    /// The number of pages of the whole budget.
+    pub(crate) total: usize,
+    /// Half of `total`, and at least one.
+    half: usize,
+}
+
+struct BudgetState {
+    left: usize,
+    /// The queues that have waited. Each is in the list once, and stays until its connection is
+    /// closed, so that nobody who gives pages back drops the last reference to a queue.
+    waiters: KVec<Waiting>,
+    /// Whether any of them waits.
+    any_waits: bool,
+    /// The index of the queue whose turn it is.
+    turn: usize,
+}
+
+struct Waiting {
+    queue: Arc<ReadyQueue>,
+    /// The queue was not resumed since it waits.
+    waits: bool,
+    /// The pages that its oldest call needs.
+    pages: usize,
+    /// The pages that the connection uses, or fewer; [`usize::MAX`] until they are counted. The
+    /// connection takes no pages while it waits, except for calls that were received before.
+    used: usize,
+    /// The pages that the connection has given back while other pages were waited for.
+    returned: usize,
+}
+
+impl Waiting {
+    /// Returns a queue that does not wait.
+    fn new(queue: &Arc<ReadyQueue>) -> Self {
+        Self {
+            queue: queue.clone(),
+            waits: false,
+            pages: 0,
+            used: 0,
+            returned: 0,
+        }
+    }
+
+    /// Notes that the oldest call needs `pages` pages. Two threads may have received a call each.
+    fn wait(&mut self, pages: usize) {
+        if !self.waits {
+            (self.waits, self.pages, self.used) = (true, pages, usize::MAX);
+        }
+        self.pages = self.pages.min(pages);
+    }
+
+    /// Resumes the queue if the call may take its pages from those that are `left`. Returns how
+    /// many are left then.
+    fn resume(&mut self, left: usize) -> Option<usize> {
+        let rest = without(left, self.pages, self.used)?;
+        self.waits = false;
+        // Memory regions that came back may have resumed the queue before.
+        if !self.queue.is_stalled() {
+            return Some(left);
+        }
+        self.queue.resume();
+        Some(rest)
+    }
+}
+
+/// Returns how many of `left` pages are left if a connection that uses `used` takes `pages` more;
+/// `None` if it may not.
+fn without(left: usize, pages: usize, used: usize) -> Option<usize> {
+    let left = left.checked_sub(pages)?;
+    (used == 0 || used.saturating_add(pages) <= left).then_some(left)
+}
+
+impl BudgetState {
+    /// Returns the place of `queue`, if it has waited.
+    fn known(&mut self, queue: &Arc<ReadyQueue>) -> Option<&mut Waiting> {
+        let same = |other: &&mut Waiting| Arc::ptr_eq(&other.queue, queue);
+        self.waiters.iter_mut().find(same)
+    }
+
+    /// Notes that `queue` waits for `pages` pages. Returns how many pages its connection has given
+    /// back so far.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    fn add(&mut self, queue: &Arc<ReadyQueue>, pages: usize) -> Result<usize> {
+        if self.known(queue).is_none() {
+            self.waiters.push(Waiting::new(queue), GFP_ATOMIC)?;
+        }
+        self.any_waits = true;
+        let known = self.known(queue).ok_or(ENOMEM)?;
+        known.wait(pages);
+        Ok(known.returned)
+    }
+
+    /// Notes that the connection of `queue` has used `used` pages, and has given back `returned`
+    /// so far. Resumes the queue if its call may take its pages.
+    fn count(&mut self, queue: &Arc<ReadyQueue>, used: usize, returned: usize) {
+        let left = self.left;
+        if let Some(known) = self.known(queue).filter(|known| known.waits) {
+            let since = known.returned.wrapping_sub(returned);
+            known.used = known.used.min(used.saturating_sub(since));
+            known.resume(left);
+        }
+    }
+
+    /// Notes that the connection of the queue at `address` has given back pages, and resumes the
+    /// queues that the pages suffice for.
+    #[cold]
+    fn hand_on(&mut self, address: usize, pages: usize) {
+        let same = |other: &&mut Waiting| Arc::as_ptr(&other.queue).addr() == address;
+        if let Some(known) = self.waiters.iter_mut().find(same) {
+            known.used = known.used.saturating_sub(pages);
+            known.returned = known.returned.wrapping_add(pages);
+        }
+        self.resume();
+    }
+
+    /// Resumes the queues whose calls may take the pages that are left, in turn. The other queues
+    /// go on waiting: to wake them as well would cost the more, the more connections wait.
+    #[cold]
+    fn resume(&mut self) {
+        let (mut left, end) = (self.left, self.waiters.len());
+        let first = self.turn.min(end);
+        self.any_waits = false;
+        for place in Iterator::chain(first..end, 0..first) {
+            let Some(waiting) = self.waiters.get_mut(place).filter(|other| other.waits) else {
+                continue;
+            };
+            match waiting.resume(left) {
+                Some(rest) => (left, self.turn) = (rest, place + 1),
+                None => self.any_waits = true,
+            }
+        }
+    }
+}
+
+/// Pages that a call uses. Dropping the value frees them; process context.
+pub(crate) struct Permit {
+    budget: Arc<Budget>,
+    pub(crate) pages: usize,
+    /// The address of the connection's queue.
+    queue: usize,
+}
+
+impl Budget {
+    /// Makes a budget of `total` pages. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(total: usize) -> Result<Arc<Self>> {
+        let state = BudgetState {
+            left: total,
+            waiters: KVec::new(),
+            any_waits: false,
+            turn: 0,
+        };
+        Arc::pin_init(
+            pin_init!(Self {
+                state <- new_spinlock!(state, "rpcrdma::Budget::state"),
+                total,
+                half: total.div_ceil(2).max(1),
+            }),
+            GFP_KERNEL,
+        )
+    }
+
+    /// Takes `pages` pages, or the whole budget if that is less, for a call of the connection of
+    /// `queue`; `None` if they are in use, or if the connection would use more than it leaves.
+    /// `used` returns how many the connection uses already.
+    pub(crate) fn take(
+        this: &Arc<Self>,
+        queue: &Arc<ReadyQueue>,
+        pages: usize,
+        used: impl FnOnce() -> usize,
+    ) -> Option<Permit> {
+        let mut state = this.state.lock();
+        let left = state.left.saturating_sub(pages);
+        if left < this.half {
+            drop(state);
+            return Self::take_scarce(this, queue, pages, used());
+        }
+        state.left = left;
+        drop(state);
+        Some(this.permit(queue, pages))
+    }
+
+    /// Implements [`Self::take`] if more than half of the budget is wanted.
+    #[cold]
+    fn take_scarce(
+        this: &Arc<Self>,
+        queue: &Arc<ReadyQueue>,
+        pages: usize,
+        used: usize,
+    ) -> Option<Permit> {
+        let pages = pages.min(this.total);
+        let mut state = this.state.lock();
+        state.left = without(state.left, pages, used)?;
+        drop(state);
+        Some(this.permit(queue, pages))
+    }
+
+    /// Makes the permit for pages that were taken.
+    #[inline(always)]
+    fn permit(self: &Arc<Self>, queue: &Arc<ReadyQueue>, pages: usize) -> Permit {
+        Permit {
+            budget: self.clone(),
+            pages,
+            queue: Arc::as_ptr(queue).addr(),
+        }
+    }
+
+    /// Resumes `queue` when pages are free; at once if `pages` may be taken. `used` returns how
+    /// many the connection uses. A caller whose connection may be closing checks that afterwards,
+    /// and calls [`Self::forget`].
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`: the queue is not resumed.
+    pub(crate) fn wait(
+        &self,
+        pages: usize,
+        used: impl FnOnce() -> usize,
+        queue: &Arc<ReadyQueue>,
+    ) -> Result {
+        let returned = self.state.lock().add(queue, pages.min(self.total))?;
+        // Pages that become free from now on resume the queue. Those that became free before are
+        // found here.
+        let used = used();
+        self.state.lock().count(queue, used, returned);
+        Ok(())
+    }
+
+    /// Returns whether the queue of another connection than that of `queue` waits for pages.
+    pub(crate) fn is_short_beside(&self, queue: &Arc<ReadyQueue>) -> bool {
+        let other = |w: &Waiting| w.waits && !Arc::ptr_eq(&w.queue, queue);
+        self.state.lock().waiters.iter().any(other)
+    }
+
+    /// Forgets the queue of a connection that is being closed. The pages for which the queue was
+    /// resumed are for the others.
+    pub(crate) fn forget(&self, queue: &Arc<ReadyQueue>) {
+        let mut state = self.state.lock();
+        let same = |other: &Waiting| Arc::ptr_eq(&other.queue, queue);
+        let place = state.waiters.iter().position(same);
+        let removed = place.map(|place| state.waiters.remove(place));
+        if state.any_waits {
+            state.resume();
+        }
+        drop(state);
+        drop(removed);
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        let mut state = self.budget.state.lock();
+        state.left += self.pages;
+        if state.any_waits {
+            state.hand_on(self.queue, self.pages);
+        }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_budget)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn call_waits_until_pages_are_free() -> Result {
+        let budget = Budget::new(8)?;
+        let queue = ReadyQueue::stalled()?;
+        let take = |pages| Budget::take(&budget, &queue, pages, || 0);
+        let first = take(5);
+        assert!(first.is_some() && take(4).is_none());
+        budget.wait(4, || 0, &queue)?;
+        assert!(queue.is_stalled());
+        drop(first);
+        assert!(!queue.is_stalled());
+        // The queue was resumed, and has to wait again.
+        queue.stall_again();
+        let second = take(4);
+        assert!(second.is_some());
+        drop(second);
+        assert!(queue.is_stalled());
+        budget.wait(4, || 0, &queue)?;
+        assert!(!queue.is_stalled());
+        Ok(())
+    }
+
+    #[test]
+    fn queue_that_waits_twice_is_forgotten_once() -> Result {
+        let budget = Budget::new(8)?;
+        let queue = ReadyQueue::stalled()?;
+        let all = Budget::take(&budget, &queue, 8, || 0);
+        budget.wait(1, || 0, &queue)?;
+        budget.wait(1, || 0, &queue)?;
+        drop(all);
+        assert!(!queue.is_stalled());
+        queue.stall_again();
+        let all = Budget::take(&budget, &queue, 8, || 0);
+        budget.wait(1, || 0, &queue)?;
+        budget.wait(1, || 0, &queue)?;
+        budget.forget(&queue);
+        drop(all);
+        assert!(queue.is_stalled());
+        Ok(())
+    }
+
+    #[test]
+    fn budget_is_short_while_another_connection_waits() -> Result {
+        let budget = Budget::new(8)?;
+        let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let all = Budget::take(&budget, &first, 8, || 0);
+        assert!(!budget.is_short_beside(&first));
+        budget.wait(1, || 0, &second)?;
+        assert!(budget.is_short_beside(&first) && !budget.is_short_beside(&second));
+        drop(all);
+        assert!(!budget.is_short_beside(&first));
+        budget.forget(&second);
+        Ok(())
+    }
+
+    #[test]
+    fn call_longer_than_the_budget_is_served_alone() -> Result {
+        let budget = Budget::new(8)?;
+        let queue = ReadyQueue::stalled()?;
+        let all = Budget::take(&budget, &queue, 100, || 0);
+        assert!(all.is_some() && Budget::take(&budget, &queue, 1, || 0).is_none());
+        budget.wait(1, || 0, &queue)?;
+        budget.forget(&queue);
+        drop(all);
+        assert!(queue.is_stalled());
+        assert!(Budget::take(&budget, &queue, 8, || 0).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn connection_leaves_as_much_as_it_uses() -> Result {
+        let budget = Budget::new(12)?;
+        let (queue, another) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let take = |queue, pages, used| Budget::take(&budget, queue, pages, || used);
+        let (first, second) = (take(&queue, 5, 0), take(&queue, 1, 5));
+        assert!(first.is_some() && second.is_some() && take(&queue, 1, 6).is_none());
+        budget.wait(1, || 6, &queue)?;
+        // Another connection takes from what is left.
+        let other = take(&another, 3, 0);
+        assert!(other.is_some() && take(&another, 1, 3).is_none());
+        drop(second);
+        assert!(queue.is_stalled());
+        // The first call of a connection may be as long as what is left.
+        assert!(take(&another, 4, 0).is_some());
+        drop(first);
+        assert!(!queue.is_stalled());
+        drop(other);
+        assert!(take(&queue, 12, 0).is_some());
+        Ok(())
+    }
+
+    #[test]
+    fn free_pages_resume_the_queues_that_they_suffice_for_in_turn() -> Result {
+        let budget = Budget::new(8)?;
+        let user = ReadyQueue::stalled()?;
+        let take = |queue, pages| Budget::take(&budget, queue, pages, || 0);
+        let (rest, mut last) = (take(&user, 6), take(&user, 2));
+        let mut queues = KVec::new();
+        for _ in 0..4 {
+            let queue = ReadyQueue::stalled()?;
+            budget.wait(2, || 0, &queue)?;
+            queues.push(queue, GFP_KERNEL)?;
+        }
+        for n in 0..8 {
+            drop(last);
+            for (place, queue) in queues.iter().enumerate() {
+                assert_eq!(queue.is_stalled(), place != n % 4);
+            }
+            let queue = queues.get(n % 4).ok_or(EINVAL)?;
+            last = take(queue, 2);
+            assert!(last.is_some());
+            queue.stall_again();
+            budget.wait(2, || 2, queue)?;
+        }
+        drop((rest, last));
+        assert!(!queues.iter().any(|queue| queue.is_stalled()));
+        Ok(())
+    }
+
+    #[test]
+    fn free_pages_go_past_a_connection_that_uses_too_many() -> Result {
+        let budget = Budget::new(8)?;
+        let (large, small) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let take = |queue, pages| Budget::take(&budget, queue, pages, || 0);
+        let (used, rest, last) = (take(&large, 4), take(&small, 2), take(&small, 2));
+        budget.wait(2, || 4, &large)?;
+        budget.wait(2, || 0, &small)?;
+        drop(last);
+        assert!(large.is_stalled() && !small.is_stalled());
+        // The pages of the connection itself are free.
+        drop(used);
+        assert!(!large.is_stalled());
+        drop(rest);
+        Ok(())
+    }
+
+    #[test]
+    fn queue_that_is_closed_passes_on_its_turn() -> Result {
+        let budget = Budget::new(8)?;
+        let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let all = Budget::take(&budget, &first, 8, || 0);
+        budget.wait(8, || 0, &first)?;
+        budget.wait(8, || 0, &second)?;
+        drop(all);
+        assert!(!first.is_stalled() && second.is_stalled());
+        budget.forget(&first);
+        assert!(!second.is_stalled());
+        Ok(())
+    }
+
+    #[test]
+    fn pages_that_became_free_before_waiting_are_found() -> Result {
+        let budget = Budget::new(8)?;
+        let queue = ReadyQueue::stalled()?;
+        let mut first = Budget::take(&budget, &queue, 4, || 0);
+        // The connection's call was fetched between its refusal and its waiting.
+        let used = || {
+            drop(first.take());
+            0
+        };
+        budget.wait(5, used, &queue)?;
+        assert!(!queue.is_stalled());
+        Ok(())
+    }
+}
