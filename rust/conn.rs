@@ -6,20 +6,16 @@
 //! | --- | --- |
 //! | [`role`] | the interface to the role, and to the transport |
 //! | [`connection`] | the objects of a connection, in the order of their teardown; its close |
-//! | [`lifecycle`] | the states of a connection, which the connection manager's events change |
+//! | [`lifecycle`] | the states of a connection, which events and the removal of a device change |
 //! | [`handshake`] | the private data of both peers, and the terms that follow from it |
-//! | [`state`] | the state of a connection that completions reach |
-//! | [`dispatch`] | completions, which go to the role |
+//! | [`state`] | the state that completions reach; the completions, which go to the role |
 //! | [`credits`] | the peer's credits for our calls |
-//! | [`backward`] | messages in the backward direction |
+//! | [`backward`] | messages in the backward direction, and their buffers |
 //! | [`session`] | the session of both peers, and its messages |
 //! | [`terms`] | the effective terms, for readers without a lock |
 //! | [`peers`] | the servers that speak version one only, from earlier connections |
 //! | [`registry`] | the connections of the module, for a file of debugfs |
-//! | [`describe`] | the part of that file that does not depend on the role |
-//! | [`buffers`] | send buffers for replies, and spare ones for calls |
 //! | [`queues`] | the lengths of the queues that a device has room for |
-//! | [`removal`] | the removal of a device |
 //! | [`traced`] | the names of a peer, a work request and a memory region in trace events |
 //!
 //! A role (requester or responder) implements [`role::Role`] and holds a
@@ -29,17 +25,13 @@
 #![forbid(unsafe_code)]
 
 pub(crate) mod backward;
-pub(crate) mod buffers;
 pub(crate) mod connection;
 pub(crate) mod credits;
-mod describe;
-mod dispatch;
 pub(crate) mod handshake;
 pub(crate) mod lifecycle;
 pub(crate) mod peers;
 pub(crate) mod queues;
 pub(crate) mod registry;
-pub(crate) mod removal;
 pub(crate) mod role;
 pub(crate) mod session;
 pub(crate) mod state;

@@ -60,7 +60,7 @@ mod rdma_ping {
 }
 
 use mem::{Net, SockAddr};
-use rdma::device::{Registration, Removal};
+use rdma::device::Registration;
 use rdma::listen::Listener;
 use rdma_ping::pair::Pair;
 use rdma_ping::waiter::Waiter;
@@ -139,7 +139,7 @@ struct Held {
     removing: bool,
 }
 
-/// The handler of the device's removal, which drops the connection.
+/// The connection that the removal of its device drops.
 #[pin_data]
 struct Kept {
     #[pin]
@@ -173,9 +173,8 @@ impl Kept {
         let pair = self.held.lock().pair.take();
         drop(pair);
     }
-}
 
-impl Removal for Kept {
+    /// Handles the removal of the device. May sleep.
     fn device_removed(&self) {
         pr_info!("the device is being removed\n");
         self.held.lock().removing = true;

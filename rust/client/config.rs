@@ -26,7 +26,8 @@ pub(crate) struct Config {
     pub(crate) version: Setting,
 }
 
-static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
+/// The slots of a new transport.
+pub(super) static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
 static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 1024, 65536);
 static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
@@ -53,20 +54,6 @@ pub(crate) static KNOBS: [Sysctl; 7] = [
     Sysctl::Enum(&VERSION),
 ];
 
-/// Returns the version that is to be tried first.
-fn version() -> Setting {
-    match VERSION.get() {
-        0 => Setting::One,
-        1 => Setting::Two,
-        _ => Setting::Auto,
-    }
-}
-
-/// Returns the number of slots of a new transport.
-pub(crate) fn slots() -> u32 {
-    SLOTS.get()
-}
-
 impl Config {
     /// Makes the configuration of a transport with this number of slots.
     pub(crate) fn new(slots: u32) -> Self {
@@ -74,7 +61,11 @@ impl Config {
             slots,
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
-            version: version(),
+            version: match VERSION.get() {
+                0 => Setting::One,
+                1 => Setting::Two,
+                _ => Setting::Auto,
+            },
         }
     }
 

@@ -16,10 +16,11 @@
 
 use core::ops::Deref;
 
+use kernel::alloc::allocator::KVmalloc;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
 use self::silence::Silence;
@@ -29,6 +30,7 @@ use crate::conn::connection::{Connection, Parts};
 use crate::conn::credits::CallCredits;
 use crate::conn::role::{self, ConnOf, QpOf};
 use crate::conn::traced;
+use crate::mem::CachedVec;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
 use crate::rdma::mr::{Kind, Mr, MrPool, PoolCounts};
@@ -52,19 +54,14 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) silence: Silence,
-    /// The sizes that the session has applied. Only the transport's watch changes them.
-    pub(super) sizes: AppliedSizes,
+    /// The longest message that we send inline, in bytes, as the session has applied it. Only the
+    /// transport's watch changes this size and the next.
+    pub(super) send_size: Atomic<u32>,
+    /// The size of our Receives in bytes, as the session has applied it.
+    pub(super) receive_size: Atomic<u32>,
     /// The forms of messages that only some servers use.
     #[pin]
     pub(super) quirks: Quirks,
-}
-
-/// The sizes that are in effect on a connection, in bytes.
-pub(super) struct AppliedSizes {
-    /// The longest message that we send inline.
-    pub(super) send: Atomic<u32>,
-    /// The size of our Receives.
-    pub(super) receive: Atomic<u32>,
 }
 
 /// The state of a requester's connection that completions reach.
@@ -80,10 +77,8 @@ impl Requester {
         pin_init!(Self {
             credits <- CallCredits::new(credits),
             silence: Silence::new(),
-            sizes: AppliedSizes {
-                send: Atomic::new(0),
-                receive: Atomic::new(0),
-            },
+            send_size: Atomic::new(0),
+            receive_size: Atomic::new(0),
             quirks <- Quirks::new(),
         })
     }
@@ -100,6 +95,10 @@ pub(super) struct Endpoint {
     pub(super) regions: Regions,
     /// The last attempt to make more memory regions has failed.
     pub(super) no_more_regions: AtomicFlag,
+    /// Send buffers of calls that were given up after their Send was posted. The device may still
+    /// be reading them.
+    #[pin]
+    given_up: SpinLock<CachedVec<SendBuf, KVmalloc>>,
     #[pin]
     replenish: Work<Endpoint, REPLENISH>,
     #[pin]
@@ -130,18 +129,24 @@ impl Deref for Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint of the parts of a connection. The caller makes it the current one. May
-    /// sleep.
+    /// Makes an endpoint of the parts of a connection, over which at most `calls` calls are sent at
+    /// the same time. The caller makes it the current one. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn new(parts: Parts<Requester>, regions: Regions) -> Result<Arc<Self>> {
+    pub(super) fn new(parts: Parts<Requester>, regions: Regions, calls: u32) -> Result<Arc<Self>> {
+        // CAST: `usize` has at least 32 bits.
+        let given_up = parts
+            .pd
+            .allocator()
+            .with_capacity(calls as usize, GFP_KERNEL)?;
         Arc::try_pin_init(
             try_pin_init!(Self {
                 conn <- Connection::new(parts),
                 regions,
                 no_more_regions: AtomicFlag::new(false),
+                given_up <- new_spinlock!(given_up, "rpcrdma::Endpoint::given_up"),
                 replenish <- kernel::new_work!("rpcrdma::Endpoint::replenish"),
                 grow <- kernel::new_work!("rpcrdma::Endpoint::grow"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
@@ -173,7 +178,15 @@ impl Endpoint {
     ///
     /// `ENOMEM`, `EIO`.
     pub(super) fn exchange(&self, old: SendBuf) -> Result<SendBuf> {
-        self.calls().exchange(self.pd(), old)
+        let len = old.capacity();
+        let mut given_up = self.given_up.lock();
+        if let Some(done) = given_up.iter_mut().find(|buf| !buf.in_flight()) {
+            return Ok(core::mem::replace(done, old));
+        }
+        // Without room, `old` is freed when the queue pair is drained.
+        let _ = given_up.push_within_capacity(old);
+        drop(given_up);
+        SendBuf::new(self.pd(), len, GFP_ATOMIC)
     }
 }
 
@@ -183,7 +196,7 @@ pub(super) struct Regions {
     plain: Arc<MrPool>,
     gapped: Arc<MrPool>,
     /// Mapping a region may take long, or sleep.
-    slow: bool,
+    pub(super) slow: bool,
 }
 
 impl Regions {
@@ -206,11 +219,6 @@ impl Regions {
             gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
             slow: pd.limits().slow_mapping,
         })
-    }
-
-    /// Returns whether mapping a region may take long, or sleep.
-    pub(super) fn are_slow(&self) -> bool {
-        self.slow
     }
 
     /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
@@ -292,7 +300,7 @@ impl Endpoint {
             return;
         }
         self.no_more_regions.store(filled.is_err(), Relaxed);
-        xprt.data().stats.mrs_allocated(made);
+        xprt.data().stats.mrs_allocated.add(made.into());
         trace::createmrs(traced::peer(xprt), made);
     }
 }

@@ -14,9 +14,9 @@
 //!   connection, before its session begins, and nothing else is sent before the answer has arrived.
 //!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`align`]: the server wants the payload of an inline call aligned, by padding before it
-//!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
-//!   the call has padding before it.
+//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
+//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -77,35 +77,28 @@ const READS: u8 = 4;
 pub(super) struct Settings {
     /// The server is asked for its configuration.
     asks: bool,
-    /// The RDMA Reads of the server's memory that may be outstanding.
-    reads: u8,
+    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are
+    /// allowed, and the device does them without memory regions.
+    pub(super) reads: u8,
+    /// The work requests that these RDMA Reads may take on the send queue.
+    pub(super) send_wr: u32,
 }
 
 impl Settings {
     /// Reads the tunables.
     pub(super) fn new(limits: &Limits) -> Self {
-        let reads = READ_CHUNKS.get() != 0 && !limits.reads_need_regions;
+        let (reads, send_wr) = if READ_CHUNKS.get() != 0 && !limits.reads_need_regions {
+            (
+                limits.max_qp_init_rd_atom.min(READS),
+                read_chunks::WORK_REQUESTS,
+            )
+        } else {
+            (0, 0)
+        };
         Self {
             asks: CONF.get() != 0,
-            reads: if reads {
-                limits.max_qp_init_rd_atom.min(READS)
-            } else {
-                0
-            },
-        }
-    }
-
-    /// Returns how many RDMA Reads of the server's memory may be outstanding: none, unless they are
-    /// allowed, and the device does them without memory regions.
-    pub(super) fn reads(self) -> u8 {
-        self.reads
-    }
-
-    /// Returns the work requests that these RDMA Reads may take on the send queue.
-    pub(super) fn send_wr(self) -> u32 {
-        match self.reads {
-            0 => 0,
-            _ => read_chunks::WORK_REQUESTS,
+            reads,
+            send_wr,
         }
     }
 }
@@ -162,7 +155,12 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            let request = request(config, served);
+            // The configuration that we tell the server.
+            let request = Request {
+                maxcall_sendsize: config.inline_send,
+                maxreply_sendsize: config.receive_size(),
+                maxrdmaread: served.into(),
+            };
             terms = self.conf.ask((conn, qp, credits), out, request, one)?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
@@ -172,10 +170,18 @@ impl Quirks {
         Ok(terms)
     }
 
-    /// Handles a message that arrives before the session has begun. Returns `false` if no answer is
-    /// awaited here. Completion worker.
+    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// dropped. Returns `false` if no answer is awaited. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        self.conf.received(conn, bytes)
+        if !self.conf.waiting.load(Relaxed) {
+            return false;
+        }
+        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
+        let message = Message::decode_as(Version::One, bytes, &limits);
+        if !self.conf.hear(message.ok().as_ref()) {
+            conn.breach(Breach::Conf);
+        }
+        true
     }
 
     /// Compares a reply with a write chunk that is longer than `offer` once more: the server may
@@ -198,17 +204,35 @@ impl Quirks {
     }
 }
 
-/// The place of an aligned payload in a message.
-pub(super) type Place = Room;
+/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns
+/// the length of the header, and that of header and message. `None`: the call has no payload, or
+/// there is no space for the padding.
+///
+/// # Errors
+///
+/// `EMSGSIZE`.
+pub(super) fn write_aligned(
+    align: u32,
+    (call, data_touch): (&XdrBuf<'_>, impl Fn() -> bool),
+    thresholds: &Thresholds,
+    (xid, credits, task): (u32, u32, Lazy<impl FnOnce() -> Task + Copy>),
+    out: &mut [u8],
+) -> Result<Option<(usize, usize)>> {
+    let Some(place) = place(align, call, data_touch, thresholds) else {
+        return Ok(None);
+    };
+    let lengths = write_at(&place, (xid, credits), call, out)?;
+    trace::padded_call(task, xid, place.align, place.pad);
+    Ok(Some(lengths))
+}
 
 /// Returns the place of the payload of an inline call over a connection with these thresholds.
-/// `None`: the call has no payload, or there is no space for the padding.
-pub(super) fn align(
+fn place(
     align: u32,
     call: &XdrBuf<'_>,
     data_touch: impl Fn() -> bool,
     thresholds: &Thresholds,
-) -> Option<Place> {
+) -> Option<Room> {
     let padding = Padding::new(align, align)?;
     if call.page_len() == 0 || data_touch() || !call.may_write() || !begins_payload(call) {
         return None;
@@ -230,8 +254,8 @@ fn begins_payload(call: &XdrBuf<'_>) -> bool {
 /// # Errors
 ///
 /// `EMSGSIZE`.
-pub(super) fn write_aligned(
-    place: &Place,
+fn write_at(
+    place: &Room,
     (xid, credits): (u32, u32),
     call: &XdrBuf<'_>,
     out: &mut [u8],
@@ -248,11 +272,6 @@ pub(super) fn write_aligned(
     out.get_mut(head..data).ok_or(EMSGSIZE)?.fill(0);
     call.copy_to(call.head_len(), out.get_mut(data..end).ok_or(EMSGSIZE)?)?;
     Ok((at, end))
-}
-
-/// Traces a call that was written by [`write_aligned`].
-pub(super) fn trace_aligned(place: &Place, task: Lazy<impl FnOnce() -> Task + Copy>, xid: u32) {
-    trace::padded_call(task, xid, place.align, place.pad);
 }
 
 /// The exchange of a connection.
@@ -338,20 +357,6 @@ impl Conf {
         }
     }
 
-    /// Handles a message that arrives before the session has begun. Every message but the answer is
-    /// dropped. Returns `false` if no answer is awaited.
-    fn received<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        if !self.waiting.load(Relaxed) {
-            return false;
-        }
-        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
-        let message = Message::decode_as(Version::One, bytes, &limits);
-        if !self.hear(message.ok().as_ref()) {
-            conn.breach(Breach::Conf);
-        }
-        true
-    }
-
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
         self.state.lock().asked = Some((xid, request));
@@ -403,16 +408,6 @@ impl Asked {
                 Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
         })
-    }
-}
-
-/// Returns the configuration that we tell the server. Our device serves `reads` RDMA Reads at the
-/// same time.
-fn request(config: &Config, reads: u8) -> Request {
-    Request {
-        maxcall_sendsize: config.inline_send,
-        maxreply_sendsize: config.receive_size(),
-        maxrdmaread: reads.into(),
     }
 }
 

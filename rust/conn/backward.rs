@@ -7,12 +7,85 @@
 //! purpose. The caller writes it, because only the caller knows the form of an RPC message.
 
 use kernel::prelude::*;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::connection::Connection;
 use super::role::Role;
+use crate::rdma::pd::Pd;
 use crate::rdma::qp::{PostError, Tag};
 use crate::rdma::send::SendBuf;
 use crate::wire::EncodeError;
+
+/// The number of Sends from [`ReplyBuffers`] that share a completion.
+const SHARED: usize = 4;
+
+/// Send buffers for replies to the peer's calls. There are none until [`Self::fill`] is called.
+#[pin_data]
+pub(crate) struct ReplyBuffers {
+    #[pin]
+    ring: SpinLock<Ring>,
+}
+
+/// Buffers that are used in turn. Work requests of one queue pair complete in order, so that the
+/// next buffer is free if any is.
+#[derive(Default)]
+struct Ring {
+    buffers: KVec<SendBuf>,
+    /// The index of the buffer that is used next.
+    next: usize,
+}
+
+impl ReplyBuffers {
+    /// Makes an empty set.
+    pub(super) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            ring <- new_spinlock!(Ring::default(), "rpcrdma::ReplyBuffers::ring"),
+        })
+    }
+
+    /// Allocates `count` buffers of `len` bytes, unless there are buffers already. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`, `EIO`.
+    pub(crate) fn fill(&self, pd: &Arc<Pd>, count: usize, len: usize) -> Result {
+        if !self.ring.lock().buffers.is_empty() {
+            return Ok(());
+        }
+        let mut fresh = KVec::with_capacity(count, GFP_KERNEL)?;
+        for _ in 0..count {
+            fresh.push(SendBuf::new(pd, len, GFP_KERNEL)?, GFP_KERNEL)?;
+        }
+        let mut ring = self.ring.lock();
+        // Another task may have filled the set in the meantime.
+        if ring.buffers.is_empty() {
+            core::mem::swap(&mut ring.buffers, &mut fresh);
+        }
+        drop(ring);
+        // Buffers that are not needed are unmapped here, outside the lock.
+        drop(fresh);
+        Ok(())
+    }
+
+    /// Calls `post` with a buffer that the device is not reading; `None` if there is none. `post`
+    /// posts it, and must not sleep. The Send is to be signalled if the second argument of `post`
+    /// says so: among all buffers there is one such Send, so that they become free however quiet
+    /// the connection is.
+    pub(crate) fn with_free<E>(
+        &self,
+        post: impl FnOnce(&mut SendBuf, bool) -> Result<(), E>,
+    ) -> Option<Result<(), E>> {
+        let mut ring = self.ring.lock();
+        let Ring { buffers, next } = &mut *ring;
+        let (n, end) = (*next, buffers.len().wrapping_sub(1));
+        let free = buffers.get_mut(n).filter(|buf| !buf.in_flight())?;
+        let posted = post(free, n % SHARED == SHARED - 1 || n == end);
+        if posted.is_ok() {
+            *next = if n == end { 0 } else { n + 1 };
+        }
+        Some(posted)
+    }
+}
 
 /// Why a message was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,21 +110,14 @@ impl<R: Role> Connection<R> {
         tag: Tag,
         write: impl FnOnce(&mut [u8]) -> Result<usize>,
     ) -> Result<(), Unposted> {
-        self.replies()
-            .with_free(|out, signalled| self.post_from((tag, signalled), write, out))
-            .unwrap_or(Err(Unposted::NoBuffer))
-    }
-
-    fn post_from(
-        &self,
-        (tag, signalled): (Tag, bool),
-        write: impl FnOnce(&mut [u8]) -> Result<usize>,
-        out: &mut SendBuf,
-    ) -> Result<(), Unposted> {
-        let len = write(out.as_mut_slice()).map_err(|_| Unposted::Unwritten)?;
-        let no_regions = core::iter::empty();
-        let posted = self.qp().post_send(tag, no_regions, out, len, signalled);
-        posted.map(|_| ()).map_err(Unposted::Refused)
+        let post = |out: &mut SendBuf, signalled| {
+            let len = write(out.as_mut_slice()).map_err(|_| Unposted::Unwritten)?;
+            let no_regions = core::iter::empty();
+            let posted = self.qp().post_send(tag, no_regions, out, len, signalled);
+            posted.map(drop).map_err(Unposted::Refused)
+        };
+        let posted = self.replies().with_free(post);
+        posted.unwrap_or(Err(Unposted::NoBuffer))
     }
 }
 

@@ -81,29 +81,14 @@ impl CallCredits {
         read_once(&self.grant)
     }
 
-    /// Takes the grant of the answer with this XID. Call this before anything else is done with the
-    /// answer.
+    /// Takes the grant of a message with this XID. `replies` is one for the answer to a call, and
+    /// zero for any other message. Call this before anything else is done with an answer.
     #[inline(always)]
-    pub(crate) fn granted<R, O: XprtRef>(&self, conn: &ConnState<R, O>, xid: u32, grant: u32) {
-        self.take_grant(conn, (xid, grant), 1);
-    }
-
-    /// Takes the grant of a message with this XID that answers no call.
-    pub(crate) fn granted_aside<R, O: XprtRef>(
+    pub(crate) fn granted(
         &self,
-        conn: &ConnState<R, O>,
+        conn: &ConnState<impl Sized, impl XprtRef>,
         xid: u32,
         grant: u32,
-    ) {
-        self.take_grant(conn, (xid, grant), 0);
-    }
-
-    /// Takes a grant with `replies` replies.
-    #[inline(always)]
-    fn take_grant<R, O: XprtRef>(
-        &self,
-        conn: &ConnState<R, O>,
-        (xid, grant): (u32, u32),
         replies: u32,
     ) {
         let mut credits = Credits::new();
@@ -123,29 +108,29 @@ impl CallCredits {
     }
 
     /// Handles the abort of a call that was sent and not answered. The peer still processes it.
-    pub(crate) fn given_up<R, O: XprtRef>(&self, conn: &ConnState<R, O>) {
+    pub(crate) fn given_up(&self, conn: &ConnState<impl Sized, impl XprtRef>) {
         self.change(conn, |ledger| ledger.account.given_up());
     }
 
     /// Handles an answer that matches no call. If calls were aborted, it answers one of them.
     /// Returns whether there were such calls.
-    pub(crate) fn unmatched_answer<R, O: XprtRef>(&self, conn: &ConnState<R, O>) -> bool {
+    pub(crate) fn unmatched_answer(&self, conn: &ConnState<impl Sized, impl XprtRef>) -> bool {
         self.change(conn, |ledger| ledger.account.unmatched_reply())
     }
 
     /// Sets how many credits are taken by messages that are no calls. One call may be in flight
     /// nevertheless.
     #[cfg(RPCRDMA_LEGACY)]
-    pub(crate) fn set_charge<R, O: XprtRef>(&self, conn: &ConnState<R, O>, charge: u32) {
+    pub(crate) fn set_charge(&self, conn: &ConnState<impl Sized, impl XprtRef>, charge: u32) {
         self.change(conn, |ledger| ledger.charge = charge);
     }
 
     /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
     /// in flight than the other credits allow, as `in_flight` counts them. Otherwise the credit
     /// stays free. With a grant of one credit there is none for operations.
-    pub(crate) fn keep_one<R, O: XprtRef>(
+    pub(crate) fn keep_one(
         &self,
-        conn: &ConnState<R, O>,
+        conn: &ConnState<impl Sized, impl XprtRef>,
         in_flight: impl Fn() -> u32,
     ) -> bool {
         let left = self.change(conn, |ledger| {
@@ -183,9 +168,9 @@ impl CallCredits {
     /// Returns what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
-    fn change<R, O: XprtRef, T>(
+    fn change<T>(
         &self,
-        conn: &ConnState<R, O>,
+        conn: &ConnState<impl Sized, impl XprtRef>,
         change: impl FnOnce(&mut Ledger) -> T,
     ) -> T {
         let mut ledger = self.ledger.lock();
@@ -201,7 +186,7 @@ impl CallCredits {
         // The lock is held, so that the transport is told the latest number last.
         conn.while_open(|owner| {
             if credits == 0 {
-                conn.note_forced();
+                conn.forced.store(true, Relaxed);
                 owner.force_close();
             } else {
                 owner.set_credits(credits);

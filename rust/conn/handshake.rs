@@ -5,13 +5,13 @@
 
 use kernel::prelude::*;
 
+use super::connection::Connection;
 use super::lifecycle::Lifecycle;
-use super::role::XprtRef;
+use super::role::{Role, XprtRef};
 use super::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::responder::limits;
-use crate::proto::session::Announced;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{PrivateData, Settings};
@@ -56,34 +56,32 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
     limits::read_depth(request.initiator_depth(), device)
 }
 
-/// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number of
-/// RDMA Reads that this side will have outstanding, as [`read_depth`] returns it, and `served` the
-/// number of those of the peer that are served. The end of the handshake comes as an event of the
-/// connection manager, or with the peer's first message. May sleep.
-///
-/// # Errors
-///
-/// Those of [`CmId::accept`].
-pub(crate) fn answer<O: XprtRef>(
-    cm: &CmId<Lifecycle<O>>,
-    settings: Settings,
-    (reads, served): (u8, u8),
-) -> Result {
-    cm.set_ack_timeout(ACK_TIMEOUT)?;
-    let private_data = PrivateData::new(settings);
-    cm.accept(&ConnectParams {
-        private_data: private_data.as_bytes(),
-        initiator_depth: reads,
-        // A requester reads a responder's memory only where replies may have read chunks.
-        responder_resources: served,
-        // The peer's request says how often this side's device sends a packet again, and a message
-        // for which the peer has no Receive.
-        retry_count: 0,
-        // This is for the peer's messages. A peer that finds no Receive here has sent more calls
-        // than it was granted.
-        rnr_retry_count: 0,
-        flow_control: false,
-    })
+impl<R: Role> Connection<R> {
+    /// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number
+    /// of RDMA Reads that this side will have outstanding, as [`read_depth`] returns it, and
+    /// `served` the number of those of the peer that are served. The end of the handshake comes as
+    /// an event of the connection manager, or with the peer's first message. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`CmId::accept`].
+    pub(crate) fn accept(&self, settings: Settings, (reads, served): (u8, u8)) -> Result {
+        self.parts.cm.set_ack_timeout(ACK_TIMEOUT)?;
+        let private_data = PrivateData::new(settings);
+        self.parts.cm.accept(&ConnectParams {
+            private_data: private_data.as_bytes(),
+            initiator_depth: reads,
+            // A requester reads a responder's memory only where replies may have read chunks.
+            responder_resources: served,
+            // The peer's request says how often this side's device sends a packet again, and a
+            // message for which the peer has no Receive.
+            retry_count: 0,
+            // This is for the peer's messages. A peer that finds no Receive here has sent more
+            // calls than it was granted.
+            rnr_retry_count: 0,
+            flow_control: false,
+        })
+    }
 }
 
 /// Returns the terms in version one of a responder's connection that is being accepted with
@@ -97,11 +95,6 @@ pub(crate) fn responder_terms<O: XprtRef>(
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
     Thresholds::for_server(settings, peer)
-}
-
-/// Returns the peer's announcement of version two.
-pub(crate) fn announced<O: XprtRef>(lifecycle: &Lifecycle<O>) -> Announced {
-    Announced::of(lifecycle.peer().as_ref())
 }
 
 /// Returns the terms in version one of a requester's connection that is established. `segments` is

@@ -5,9 +5,13 @@
 //! [`proto::conn`](crate::proto::conn) has the state machine. This file feeds it with events, and
 //! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
 //! connection request: there, every ending of the connection has the transport close it.
+//!
+//! When a device is removed, `ib_core` reports the removal to each lease, and then waits until all
+//! leases of the device are dropped. A connection holds its lease through its protection domain, so
+//! the removal ends when the transport has closed the connection.
 
 use kernel::prelude::*;
-use kernel::sync::{new_condvar, new_spinlock, CondVar, CondVarTimeoutResult, SpinLock};
+use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult, SpinLock};
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::role::XprtRef;
@@ -15,6 +19,7 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
+use crate::rdma::device::{Device, Lease, Name, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
@@ -84,7 +89,7 @@ impl<O: XprtRef> Lifecycle<O> {
 
     /// Applies an event, and has the connection closed if the transport uses it and the event ends
     /// it. Any process context; does not sleep.
-    pub(super) fn end(&self, event: Event) {
+    fn end(&self, event: Event) {
         self.end_locked(&mut self.progress.lock(), event);
         self.changed.notify_all();
     }
@@ -162,6 +167,31 @@ impl<O: XprtRef> Lifecycle<O> {
         }
         progress.conn.failure().map_or(Ok(()), Err)
     }
+
+    /// Leases `device` for the connection. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+    pub(crate) fn lease(
+        self: &Arc<Self>,
+        devices: &Registration,
+        device: &Device,
+    ) -> Result<Lease> {
+        let (this, name) = (self.clone(), device.name());
+        let removed = move || this.device_removed(&name);
+        devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
+    }
+
+    /// Closes the connection, whose device is going away. May sleep.
+    fn device_removed(&self, device: &Name) {
+        self.owner.trace_removal(device);
+        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
+        // late for an attempt that waits for the peer's answer. A connection that is being closed
+        // drops its lease by itself, and the transport may have the next one, on another device.
+        self.end(Event::DeviceRemoval);
+        self.owner.device_removed();
+    }
 }
 
 impl<O: XprtRef> CmHandler for Lifecycle<O> {
@@ -217,7 +247,6 @@ mod tests {
     use crate::mem::SockAddr;
     use crate::observe::trace::Peer;
     use kernel::sync::atomic::{Atomic, Relaxed};
-    use kernel::sync::Arc;
 
     /// A transport that counts how often it is to close its connection.
     struct Counting(Arc<Atomic<u32>>);

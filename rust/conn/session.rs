@@ -7,7 +7,7 @@
 //! buffer, one message at a time, so that they never wait for memory.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
@@ -35,7 +35,7 @@ pub(super) struct SharedSession {
     /// The session's time begins here.
     made: Instant<Monotonic>,
     /// Receives are to become larger.
-    growing: Atomic<bool>,
+    pub(super) growing: AtomicFlag,
     /// Present from the handshake until the connection is closed.
     #[pin]
     current: SpinLock<Option<KBox<Current>>>,
@@ -58,7 +58,7 @@ impl SharedSession {
         pin_init!(Self {
             terms: TermsWord::new(),
             made: Instant::now(),
-            growing: Atomic::new(false),
+            growing: AtomicFlag::new(false),
             current <- new_spinlock!(None, "rpcrdma::SharedSession::current"),
         })
     }
@@ -67,11 +67,6 @@ impl SharedSession {
     pub(super) fn end(&self) {
         let ended = self.current.lock().take();
         drop(ended);
-    }
-
-    /// Returns whether Receives are to become larger.
-    pub(super) fn receives_are_growing(&self) -> bool {
-        self.growing.load(Relaxed)
     }
 
     /// Returns the size of Receives that the session wants to be posted, in bytes.
@@ -104,7 +99,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
             smaller: 0,
         });
         let current = KBox::init(current, GFP_KERNEL)?;
-        let mut place = self.session().current.lock();
+        let mut place = self.session.current.lock();
         self.publish(&current.session);
         *place = Some(current);
         Ok(())
@@ -113,7 +108,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Publishes the terms of the session, if they have changed. The caller holds the lock.
     fn publish(&self, session: &Session) {
         let terms = session.terms();
-        if self.session().terms.publish(terms) {
+        if self.session.terms.publish(terms) {
             trace::terms_changed(traced::peer(self.owner()), terms);
         }
     }
@@ -121,7 +116,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Calls `act` with the session and its time in milliseconds, and then publishes the terms.
     /// `None` without a session. `act` must not sleep.
     pub(crate) fn with_session<T>(&self, act: impl FnOnce(&mut Session, u64) -> T) -> Option<T> {
-        self.with_current(&mut self.session().current.lock(), |current, now| {
+        self.with_current(&mut self.session.current.lock(), |current, now| {
             act(&mut current.session, now)
         })
     }
@@ -133,7 +128,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         act: impl FnOnce(&mut Current, u64) -> T,
     ) -> Option<T> {
         let current = (*current).as_mut()?;
-        let result = act(current, self.session().now());
+        let result = act(current, self.session.now());
         self.publish(&current.session);
         Some(result)
     }
@@ -149,7 +144,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         note: impl FnOnce(&T, &mut Session, u64),
     ) -> T {
         // `post` is called in one place, so that it is inlined.
-        let mut current = watched.then(|| self.session().current.lock());
+        let mut current = watched.then(|| self.session.current.lock());
         let posted = post();
         if let Some(current) = &mut current {
             self.with_current(current, |current, now| {
@@ -157,61 +152,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
             });
         }
         posted
-    }
-
-    /// Returns the next thing to do, except for messages, which it posts with `tag`.
-    fn poll<C: Completions>(
-        &self,
-        queue: (&Qp<C>, Tag),
-        credits: impl Fn(&Control) -> u32,
-    ) -> Option<Output> {
-        let mut current = self.session().current.lock();
-        let current = (*current).as_mut()?;
-        loop {
-            if let Some(control) = current.unsent.take() {
-                let credits = credits(&control);
-                match current.post(queue, |out| control.encode(out, credits)) {
-                    Ok(()) => {
-                        trace::control_sent(traced::peer(self.owner()), &control);
-                        current.session.on_posted(&control);
-                    }
-                    Err(PostError::Full) => {
-                        current.unsent = Some(control);
-                        return None;
-                    }
-                    // A queue pair that has failed has its connection closed.
-                    Err(PostError::Invalid | PostError::Broken(_)) => {}
-                }
-            }
-            let output = current.session.poll(self.session().now());
-            self.publish(&current.session);
-            match output {
-                Some(Output::Send(control)) => current.unsent = Some(control),
-                Some(Output::Post { size }) => {
-                    current.wanted = Some(size);
-                    return output;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// Tells the session how many Receives are still to become larger. Returns whether that has
-    /// changed.
-    fn receives_grow<C: Completions>(&self, qp: &Qp<C>) -> bool {
-        let count = |current: &mut Current, _| {
-            // The number is read with the lock held, so that no earlier number counts after a later
-            // one. The queue pair may have begun to grow once more, which `receives_posted` has not
-            // noted yet.
-            let smaller = qp.smaller_receives().min(current.smaller);
-            let gone = current.smaller.saturating_sub(smaller);
-            current.smaller = smaller;
-            current.session.on_consumed(gone);
-            self.session().growing.store(smaller != 0, Relaxed);
-            gone != 0
-        };
-        let counted = self.with_current(&mut self.session().current.lock(), count);
-        counted.unwrap_or(false)
     }
 
     /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
@@ -227,13 +167,13 @@ impl<R, O: XprtRef> ConnState<R, O> {
             match smaller {
                 Ok(smaller) => {
                     current.smaller = smaller;
-                    self.session().growing.store(smaller != 0, Relaxed);
+                    self.session.growing.store(smaller != 0, Relaxed);
                     current.session.on_posting(size, smaller);
                 }
                 Err(_) => current.session.on_post_failed(),
             }
         };
-        self.with_current(&mut self.session().current.lock(), note);
+        self.with_current(&mut self.session.current.lock(), note);
     }
 
     /// Traces what the session has made of a message of these `bytes`: it is a control message, or
@@ -259,8 +199,7 @@ impl<R: Role> ConnState<R, R::Owner> {
     /// Carries out what the session has decided, until nothing is left to do now. Call this after
     /// each input to the session. Process context, without spinlocks; does not sleep.
     pub(crate) fn pump(&self, qp: &QpOf<R>) {
-        let credits = |control: &Control| R::credits(self, control.direction);
-        while let Some(output) = self.poll((qp, R::CONTROL), credits) {
+        while let Some(output) = self.poll(qp) {
             trace_output(self.owner(), &output);
             R::decided(self, qp, output);
         }
@@ -273,16 +212,61 @@ impl<R: Role> ConnState<R, R::Owner> {
         qp: &QpOf<R>,
         write: impl FnOnce(&mut [u8]) -> Result<usize, EncodeError>,
     ) -> bool {
-        let mut current = self.session().current.lock();
+        let mut current = self.session.current.lock();
         let current = (*current).as_mut();
         current.is_some_and(|current| current.post((qp, R::CONTROL), write).is_ok())
     }
 
-    /// Tells the session if Receives have become larger.
+    /// Tells the session how many Receives are still to become larger, if that has changed.
     #[cold]
     pub(super) fn count_receives(&self, qp: &QpOf<R>) {
-        if self.receives_grow(qp) {
+        let count = |current: &mut Current, _| {
+            // The number is read with the lock held, so that no earlier number counts after a later
+            // one. The queue pair may have begun to grow once more, which `receives_posted` has not
+            // noted yet.
+            let smaller = qp.smaller_receives().min(current.smaller);
+            let gone = current.smaller.saturating_sub(smaller);
+            current.smaller = smaller;
+            current.session.on_consumed(gone);
+            self.session.growing.store(smaller != 0, Relaxed);
+            gone != 0
+        };
+        let counted = self.with_current(&mut self.session.current.lock(), count);
+        if counted.unwrap_or(false) {
             self.pump(qp);
+        }
+    }
+
+    /// Returns the next thing to do, except for messages, which it posts.
+    fn poll(&self, qp: &QpOf<R>) -> Option<Output> {
+        let mut current = self.session.current.lock();
+        let current = (*current).as_mut()?;
+        loop {
+            if let Some(control) = current.unsent.take() {
+                let credits = R::credits(self, control.direction);
+                match current.post((qp, R::CONTROL), |out| control.encode(out, credits)) {
+                    Ok(()) => {
+                        trace::control_sent(traced::peer(self.owner()), &control);
+                        current.session.on_posted(&control);
+                    }
+                    Err(PostError::Full) => {
+                        current.unsent = Some(control);
+                        return None;
+                    }
+                    // A queue pair that has failed has its connection closed.
+                    Err(PostError::Invalid | PostError::Broken(_)) => {}
+                }
+            }
+            let output = current.session.poll(self.session.now());
+            self.publish(&current.session);
+            match output {
+                Some(Output::Send(control)) => current.unsent = Some(control),
+                Some(Output::Post { size }) => {
+                    current.wanted = Some(size);
+                    return output;
+                }
+                other => return other,
+            }
         }
     }
 }

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The state of a connection that completions reach: it outlives the last completion.
+//! The state of a connection that completions reach, and the completions, which go to the role.
+//!
+//! The state outlives the last completion.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::role::XprtRef;
+use super::role::{ConnOf, Incoming, Role, XprtRef};
 use super::session::SharedSession;
 #[cfg(RPCRDMA_LEGACY)]
 use super::terms::Capabilities;
 use super::terms::TermsSnapshot;
+use super::traced;
 use crate::observe::connections::Counts;
 use crate::observe::stats::{self, Breach};
+use crate::observe::trace;
 use crate::proto::inline::Thresholds;
+use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::wire::Version;
 use crate::work::{read_once, write_once};
 
@@ -41,14 +46,15 @@ pub(crate) struct ConnState<R, O: XprtRef> {
     open: SpinLock<bool>,
     /// One of [`usability`].
     usability: Atomic<u32>,
+    /// The session and its terms.
     #[pin]
-    session: SharedSession,
+    pub(super) session: SharedSession,
     /// A message has arrived since [`Self::take_heard`] was called.
     heard: Atomic<bool>,
     /// A message has arrived. This is only noted on the side that answers a connection request.
     established: Atomic<bool>,
-    /// [`Self::force_close`] was called.
-    forced: AtomicFlag,
+    /// This side has had the connection closed because of the peer.
+    pub(super) forced: AtomicFlag,
     tally: Tally,
 }
 
@@ -94,11 +100,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
         &self.owner
     }
 
-    /// Returns the session and its terms.
-    pub(super) fn session(&self) -> &SharedSession {
-        &self.session
-    }
-
     /// Returns the effective terms. A context that prepares a message keeps them, and reads them
     /// again before the message is posted: if they have changed, the message is void.
     pub(crate) fn terms(&self) -> TermsSnapshot {
@@ -119,21 +120,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
     #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn add_capabilities(&self, more: Capabilities) {
         self.session.terms.add(more);
-    }
-
-    /// Returns whether no message arrived since the connection was made, and records one. Called
-    /// by the completion worker only, which handles one message after the other.
-    pub(super) fn is_first_message(&self) -> bool {
-        let first = !read_once(&self.established);
-        if first {
-            self.established.store(true, Relaxed);
-        }
-        first
-    }
-
-    /// Records that a message arrived.
-    pub(super) fn set_heard(&self) {
-        write_once(&self.heard, true);
     }
 
     /// Returns whether a message has arrived since the last call.
@@ -160,7 +146,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
 
     /// Records that the queue pair completes nothing but failures, and closes the connection if the
     /// transport uses it. Before that, the attempt to connect fails by itself.
-    pub(super) fn mark_broken(&self) {
+    fn mark_broken(&self) {
         if self.usability.xchg(usability::BROKEN, Full) == usability::IN_USE {
             self.while_open(O::force_close);
         }
@@ -169,18 +155,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Has the connection closed, unless it is closed: no message of the peer is trusted any more.
     /// Does not sleep.
     pub(crate) fn force_close(&self) {
-        self.note_forced();
-        self.while_open(O::force_close);
-    }
-
-    /// Records that this side closes the connection because of the peer.
-    pub(super) fn note_forced(&self) {
         self.forced.store(true, Relaxed);
-    }
-
-    /// Returns whether this side has had the connection closed because of the peer.
-    pub(super) fn was_forced(&self) -> bool {
-        self.forced.load(Relaxed)
+        self.while_open(O::force_close);
     }
 
     /// Returns the counters of this connection.
@@ -210,6 +186,58 @@ impl<R, O: XprtRef> ConnState<R, O> {
     pub(super) fn close(&self) {
         *self.open.lock() = false;
         self.session.end();
+    }
+}
+
+impl<R: Role> Completions for ConnOf<R> {
+    const HOLDS: bool = R::HOLDS;
+
+    #[inline(always)]
+    fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
+        write_once(&self.heard, true);
+        // Only the completion worker changes the flag, and handles one message after the other.
+        if R::ANSWERS && !read_once(&self.established) {
+            self.established.store(true, Relaxed);
+            qp.note_established();
+            R::established(self);
+        }
+        let terms = self.terms();
+        R::received(self, qp, msg, terms);
+        // Receives grow as the session wants.
+        if terms.concerns_session() && self.session.growing.load(Relaxed) {
+            self.count_receives(qp);
+        }
+    }
+
+    #[inline(always)]
+    fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>) {
+        match outcome {
+            Ok(()) if tag == R::CONTROL => {
+                self.pump(qp);
+                R::control_sent(self, qp);
+            }
+            outcome => R::completed(self, qp, tag, outcome),
+        }
+    }
+
+    fn room(&self, qp: &Qp<Self>) {
+        R::room(self, qp);
+        self.pump(qp);
+    }
+
+    fn broken(&self, qp: &Qp<Self>, error: WcError) {
+        R::broken(self, qp, &error);
+        self.mark_broken();
+    }
+
+    fn event(&self, event: u32) {
+        R::device_event(self, event);
+    }
+
+    fn not_a_send(&self, _qp: &Qp<Self>, opcode: u32) {
+        trace::not_a_send(traced::peer(self.owner()), opcode);
+        self.breach(Breach::NotASend);
+        self.mark_broken();
     }
 }
 

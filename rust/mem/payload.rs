@@ -21,6 +21,7 @@ const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM))
 /// - `offset` is less than the size of a page, and `offset + len` does not overflow.
 /// - `slots` has as many entries as `offset + len` bytes have pages. An entry is null, or a page of
 ///   lowmem for which the caller of [`Self::new`] has made the promise of [`Piece::new`].
+#[derive(Clone, Copy)]
 pub(crate) struct Payload<'a> {
     slots: &'a [*mut k::page],
     offset: u32,
@@ -110,6 +111,20 @@ impl<'a> Payload<'a> {
         // INVARIANT: The first part ends with the last byte of `slots`, or with the last of all.
         (self.slots, self.offset, self.len) = (rest, 0, self.len.wrapping_sub(len));
         Self { slots, offset, len }
+    }
+
+    /// Removes the first `bytes` bytes, or all if there are fewer.
+    #[cold]
+    pub(crate) fn skip(&mut self, bytes: u32) {
+        if bytes >= self.len {
+            *self = Self::EMPTY;
+            return;
+        }
+        let start = self.offset + bytes;
+        let whole = u32_as_usize(start / PAGE);
+        // INVARIANT: There are bytes left, so the page of the first of them is one of `slots`.
+        self.slots = self.slots.get(whole..).unwrap_or_default();
+        (self.offset, self.len) = (start % PAGE, self.len - bytes);
     }
 
     /// Returns the runs of adjacent pages, from the first to the last page or to the first that is

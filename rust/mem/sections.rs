@@ -8,6 +8,7 @@ use super::{Payload, Piece, PAGE};
 
 /// Bytes in three sections, any of which may be empty: a piece, pages, and another piece. They are
 /// removed from the front.
+#[derive(Clone, Copy)]
 pub(crate) struct Sections<'a> {
     before: Option<Piece>,
     pages: Payload<'a>,

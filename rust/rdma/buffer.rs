@@ -133,7 +133,6 @@ impl Buffer {
     }
 
     /// Makes the CPU's writes to the first `len` bytes visible to the device.
-    #[inline]
     pub(super) fn sync_for_device(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.
@@ -160,15 +159,6 @@ impl Buffer {
             )
         };
     }
-
-    /// Frees the buffer now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: CachedBox<Self>) {
-        // The buffer drops its reference, or the two would keep each other alive.
-        if let Some(progress) = this.last_use.take_progress() {
-            // If the queue pair was drained meanwhile, the buffer comes back, and is freed here.
-            drop(progress.defer::<Self>(this));
-        }
-    }
 }
 
 impl Drop for Buffer {
@@ -176,7 +166,7 @@ impl Drop for Buffer {
         let (dev, dir) = (self.pd.device(), self.direction.into());
         // SAFETY: By the type invariant, `addr` is the mapping of this memory, and the device
         // exists while the protection domain does. The device does not use the buffer any more:
-        // `release` defers the drop of a buffer in flight until its queue pair has been drained,
+        // `SendBuf` defers the drop of a buffer in flight until its queue pair has been drained,
         // and a receive queue is dropped after its queue pair has been destroyed.
         unsafe { bindings::rr_ib_dma_unmap_single(dev, self.addr, self.len, dir) };
     }

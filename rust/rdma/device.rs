@@ -3,8 +3,7 @@
 //! RDMA devices: their limits, leases, and removal.
 //!
 //! ```text
-//!   ib_core removes a device ──► each Lease's `Removal::device_removed` ──► wait until the last
-//!                                                                          Lease is dropped
+//!   ib_core removes a device ──► each Lease's `Removal` ──► wait until the last Lease is dropped
 //! ```
 //!
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
@@ -18,7 +17,7 @@ use crate::raw as bindings;
 mod lease;
 mod registration;
 
-pub(crate) use lease::{Lease, Removal};
+pub(crate) use lease::Lease;
 pub(crate) use registration::Registration;
 
 // CAST: flags, of types that bindgen chooses.

@@ -37,21 +37,22 @@ pub(crate) enum Lost {
     AddressMoved,
 }
 
-/// The handler of a listener's events. The methods are called in process context. They must not
-/// call methods of the [`Listener`] or drop it: such a call would wait for the handler.
-pub(crate) trait ListenHandler: Send + Sync + 'static {
-    /// Arranges that another task calls [`Listener::next`], since a request has been queued.
-    fn request_queued(&self);
-
-    /// Reports that a request was rejected because the queue is full.
-    fn refused(&self) {}
-
-    /// Reports that the listener stops listening. It tries to listen again by itself.
-    fn lost(&self, _why: Lost) {}
-
-    /// Reports that the listener listens again after [`Self::lost`].
-    fn restored(&self) {}
+/// An event of a listener.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum ListenEvent {
+    /// A request was queued. The handler arranges that another task calls [`Listener::next`].
+    RequestQueued,
+    /// A request was rejected because the queue is full.
+    Refused,
+    /// The listener stops listening. It tries to listen again by itself.
+    Lost(Lost),
+    /// The listener listens again.
+    Restored,
 }
+
+/// The handler of a listener's events. Process context. It must not call methods of the
+/// [`Listener`] or drop it: such a call would wait for the handler.
+pub(crate) type ListenHandler = dyn Fn(ListenEvent) + Send + Sync;
 
 /// A listener for connection requests on an address. Dropping it ends listening, and rejects the
 /// requests that are still queued.
@@ -61,7 +62,7 @@ pub(crate) trait ListenHandler: Send + Sync + 'static {
 /// The side that accepts:
 ///
 /// ```
-/// let listener = Listener::new(net, addr, 4, waiter.clone())?;
+/// let listener = Listener::new(net, addr, 4, waiter.handler()?)?;
 /// // ...
 /// let request = waiter.request(&listener)?;
 /// if !request.private_data().starts_with(HELLO) {
@@ -101,7 +102,7 @@ impl Listener {
         net: &Net,
         addr: &SockAddr,
         backlog: u32,
-        handler: Arc<dyn ListenHandler>,
+        handler: Arc<ListenHandler>,
     ) -> Result<Self> {
         if backlog == 0 || backlog > Self::MAX_BACKLOG {
             return Err(EINVAL);

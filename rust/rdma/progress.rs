@@ -34,10 +34,10 @@ pub(super) struct Progress {
 
 /// Objects whose owner has dropped them while the device could still use them.
 pub(super) struct Deferred {
-    buffers: LinkedStack<Buffer>,
-    regions: LinkedStack<Region>,
-    sources: LinkedStack<List<PageRef>>,
-    sinks: LinkedStack<List<Page>>,
+    pub(super) buffers: LinkedStack<Buffer>,
+    pub(super) regions: LinkedStack<Region>,
+    pub(super) sources: LinkedStack<List<PageRef>>,
+    pub(super) sinks: LinkedStack<List<Page>>,
 }
 
 impl Deferred {
@@ -49,29 +49,6 @@ impl Deferred {
             sinks: LinkedStack::new(),
         }
     }
-}
-
-/// An object that [`Progress::defer`] can keep.
-pub(super) trait Deferrable: Linked {
-    /// Returns the stack of objects of this type.
-    fn stack(deferred: &mut Deferred) -> &mut LinkedStack<Self>;
-}
-
-macro_rules! deferrable {
-    ($($field:ident: $object:ty,)*) => {
-        $(impl Deferrable for $object {
-            fn stack(deferred: &mut Deferred) -> &mut LinkedStack<Self> {
-                &mut deferred.$field
-            }
-        })*
-    };
-}
-
-deferrable! {
-    buffers: Buffer,
-    regions: Region,
-    sources: List<PageRef>,
-    sinks: List<Page>,
 }
 
 impl Progress {
@@ -107,13 +84,11 @@ impl Progress {
     }
 
     /// Returns whether the queue pair has been drained.
-    #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.drained.load(Acquire)
     }
 
     /// Returns whether the queue pair has failed, so that a new connection is needed.
-    #[inline]
     pub(super) fn is_broken(&self) -> bool {
         read_once(&self.broken)
     }
@@ -147,18 +122,33 @@ impl Progress {
         drop(objects);
     }
 
-    /// Keeps an object until the queue pair has been drained.
-    ///
-    /// # Errors
-    ///
-    /// Returns the object itself if the queue pair has been drained already.
-    pub(super) fn defer<T: Deferrable>(&self, object: T::Boxed) -> Result<(), T::Boxed> {
+    /// Keeps an object in a stack of the deferred ones until the queue pair has been drained. If
+    /// that has happened already, drops it.
+    pub(super) fn defer<T: Linked>(
+        &self,
+        object: T::Boxed,
+        stack: impl FnOnce(&mut Deferred) -> &mut LinkedStack<T>,
+    ) {
         let mut deferred = self.deferred.lock();
-        if self.is_drained() {
-            return Err(object);
+        if !self.is_drained() {
+            return stack(&mut deferred).push(object);
         }
-        T::stack(&mut deferred).push(object);
-        Ok(())
+        // Freeing may sleep, so it happens after the lock has been released.
+        drop(deferred);
+        drop(object);
+    }
+}
+
+/// Frees an object now or, if the device may be using it, when the queue pair of its last use has
+/// been drained.
+pub(super) fn release<T: Linked>(
+    mut object: T::Boxed,
+    last_use: impl FnOnce(&mut T) -> &mut LastUse,
+    stack: impl FnOnce(&mut Deferred) -> &mut LinkedStack<T>,
+) {
+    // The object drops its reference, or the two would keep each other alive.
+    if let Some(progress) = last_use(&mut object).take_progress() {
+        progress.defer(object, stack);
     }
 }
 
@@ -174,7 +164,6 @@ pub(super) struct LastUse {
 
 impl LastUse {
     /// Sets the work request: that at `position` of the queue pair of `progress`.
-    #[inline]
     pub(super) fn set(&mut self, progress: &Arc<Progress>, position: u64) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
@@ -184,7 +173,6 @@ impl LastUse {
     }
 
     /// Returns whether the device may be using the object.
-    #[inline]
     pub(super) fn in_flight(&self) -> bool {
         self.progress
             .as_ref()

@@ -31,6 +31,7 @@ use kernel::sync::Arc;
 
 use super::mr::MrPool;
 use super::pd::Pd;
+use super::progress::release;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 
@@ -151,7 +152,10 @@ impl Source {
 impl Drop for Source {
     fn drop(&mut self) {
         // SAFETY: This is the destructor, so `self.0` is not used after this.
-        List::release(unsafe { ManuallyDrop::take(&mut self.0) });
+        let list = unsafe { ManuallyDrop::take(&mut self.0) };
+        release(list, List::<PageRef>::last_use, |deferred| {
+            &mut deferred.sources
+        });
     }
 }
 
@@ -270,12 +274,13 @@ impl Sink {
 impl Drop for Sink {
     fn drop(&mut self) {
         // SAFETY: This is the destructor, so `self.0` is not used after this.
-        List::release(unsafe { ManuallyDrop::take(&mut self.0) });
+        let list = unsafe { ManuallyDrop::take(&mut self.0) };
+        release(list, List::<Page>::last_use, |deferred| &mut deferred.sinks);
     }
 }
 
 /// Describes `len` bytes from byte `at` of `pages` on. Returns `None` if there are fewer.
-fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + '_> {
+fn pieces(pages: &[Page], at: usize, len: u32) -> Option<impl Iterator<Item = Piece> + Clone + '_> {
     let end = at.checked_add(u32_as_usize(len))?;
     if end > pages.len().checked_mul(PAGE_SIZE)? {
         return None;

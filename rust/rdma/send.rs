@@ -11,6 +11,7 @@ use kernel::sync::Arc;
 
 use super::buffer::Buffer;
 use super::pd::Pd;
+use super::progress::release;
 use crate::mem::CachedBox;
 
 /// Memory from which messages are sent: kmalloc memory that stays mapped for one device.
@@ -65,6 +66,11 @@ impl SendBuf {
 impl Drop for SendBuf {
     fn drop(&mut self) {
         // SAFETY: This is the destructor, so `self.0` is not used after this.
-        Buffer::release(unsafe { ManuallyDrop::take(&mut self.0) });
+        let buffer = unsafe { ManuallyDrop::take(&mut self.0) };
+        release(
+            buffer,
+            |buffer: &mut Buffer| &mut buffer.last_use,
+            |deferred| &mut deferred.buffers,
+        );
     }
 }

@@ -5,11 +5,11 @@
 //! The types below follow each other as the lists do in the header:
 //!
 //! ```text
-//! Version::begin ─► ReadListWriter ─► WriteListWriter ─────────────► ReplyStage ─► length
-//!                     segment()*         │        ▲                    │      ▲
-//!                                        ▼        │ end()              ▼      │ finish()
-//!                                       WriteChunkWriter              ReplyChunkWriter
-//!                                         segment()*                    segment()*
+//! Version::begin ─► ReadListWriter ─► WriteListWriter ──────► ChunkWriter<true> ─► length
+//!                     segment()*         │        ▲   reply_chunk()   segment()*  finish()
+//!                                chunk() ▼        │ end()
+//!                                       ChunkWriter<false>
+//!                                         segment()*
 //! ```
 //!
 //! A requester registers memory between the calls. When it has to stop half way it drops the
@@ -58,7 +58,6 @@ pub(super) struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    #[inline]
     fn new(buf: &'b mut [u8]) -> Self {
         Self {
             total: buf.len(),
@@ -67,7 +66,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Starts a message with its four fixed words.
-    #[inline]
     pub(super) fn start(buf: &'b mut [u8], prefix: Prefix) -> Result<Self> {
         let mut writer = Self::new(buf);
         writer.put(prefix.to_bytes())?;
@@ -75,7 +73,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Returns the next `N` bytes of the buffer for writing.
-    #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
         match mem::take(&mut self.rest).split_first_chunk_mut() {
             Some((head, rest)) => {
@@ -87,7 +84,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends `bytes`.
-    #[inline]
     pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result {
         *self.array()? = bytes;
         Ok(())
@@ -106,19 +102,16 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends a 32-bit word.
-    #[inline]
     pub(super) fn word(&mut self, word: u32) -> Result {
         self.put(word.to_be_bytes())
     }
 
     /// Returns the number of bytes written. Meaningless after a failure.
-    #[inline]
     pub(super) fn written(&self) -> usize {
         self.total.wrapping_sub(self.rest.len())
     }
 
     /// Starts the chunk lists.
-    #[inline]
     pub(super) fn lists(self) -> ReadListWriter<'b> {
         ReadListWriter { writer: self }
     }
@@ -138,7 +131,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn segment(&mut self, position: u32, segment: Segment) -> Result {
         let dest: &mut [u8; ReadSegment::LEN] = self.writer.array()?;
         let [d0, d1, d2, d3, p0, p1, p2, p3, target @ ..] = dest;
@@ -154,7 +146,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn write_list(mut self) -> Result<WriteListWriter<'b>> {
         self.writer.put(ABSENT)?;
         Ok(WriteListWriter {
@@ -168,7 +159,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put([0; 12])?;
         Ok(self.writer.written())
@@ -188,26 +178,18 @@ impl<'b> WriteListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
-    pub fn chunk(mut self) -> Result<WriteChunkWriter<'b>> {
-        self.writer.put(PRESENT)?;
-        Ok(WriteChunkWriter {
-            open: OpenChunk::new(&mut self.writer)?,
-            writer: self.writer,
-        })
+    pub fn chunk(self) -> Result<ChunkWriter<'b, false>> {
+        ChunkWriter::open(self.writer)
     }
 
-    /// Ends the write list and begins the reply chunk.
+    /// Ends the write list and opens the reply chunk.
     ///
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
-    pub fn reply_chunk(mut self) -> Result<ReplyStage<'b>> {
+    pub fn reply_chunk(mut self) -> Result<ChunkWriter<'b, true>> {
         self.writer.put(ABSENT)?;
-        Ok(ReplyStage {
-            writer: self.writer,
-        })
+        ChunkWriter::open(self.writer)
     }
 
     /// Ends the write list and writes that there is no reply chunk. Returns the header's length in
@@ -216,116 +198,63 @@ impl<'b> WriteListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put([0; 8])?;
         Ok(self.writer.written())
     }
 }
 
-/// A chunk whose segment count is filled in when it is closed.
+/// Writes the reply chunk, or one chunk of the write list. The segment count is filled in when the
+/// chunk is closed.
 #[derive(Debug)]
-struct OpenChunk<'b> {
+#[must_use = "a chunk that is not closed makes the message invalid"]
+pub struct ChunkWriter<'b, const REPLY: bool> {
+    writer: Writer<'b>,
     count_at: &'b mut [u8; 4],
     count: u32,
 }
 
-impl<'b> OpenChunk<'b> {
-    #[inline]
-    fn new(writer: &mut Writer<'b>) -> Result<Self> {
+impl<'b, const REPLY: bool> ChunkWriter<'b, REPLY> {
+    fn open(mut writer: Writer<'b>) -> Result<Self> {
+        writer.put(PRESENT)?;
         let count_at = writer.array()?;
         *count_at = UNFINISHED;
-        Ok(Self { count_at, count: 0 })
+        Ok(Self {
+            writer,
+            count_at,
+            count: 0,
+        })
     }
 
-    #[inline]
-    fn segment(&mut self, writer: &mut Writer<'b>, segment: Segment) -> Result {
-        writer.put(segment.to_bytes())?;
+    /// Appends a segment.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    pub fn segment(&mut self, segment: Segment) -> Result {
+        self.writer.put(segment.to_bytes())?;
         self.count = self.count.wrapping_add(1);
         Ok(())
     }
 
-    #[inline]
-    fn close(self) {
+    fn close(self) -> Writer<'b> {
         *self.count_at = self.count.to_be_bytes();
+        self.writer
     }
 }
 
-/// Writes one chunk of the write list.
-#[derive(Debug)]
-#[must_use = "a chunk that is not ended makes the message invalid"]
-pub struct WriteChunkWriter<'b> {
-    writer: Writer<'b>,
-    open: OpenChunk<'b>,
-}
-
-impl<'b> WriteChunkWriter<'b> {
-    /// Appends a segment.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline]
-    pub fn segment(&mut self, segment: Segment) -> Result {
-        self.open.segment(&mut self.writer, segment)
-    }
-
+impl<'b> ChunkWriter<'b, false> {
     /// Closes the chunk.
-    #[inline]
     pub fn end(self) -> WriteListWriter<'b> {
-        self.open.close();
         WriteListWriter {
-            writer: self.writer,
+            writer: self.close(),
         }
     }
 }
 
-/// Writes the reply chunk, or that there is none. The write list is complete.
-#[derive(Debug)]
-#[must_use = "a header without its lists is not a message"]
-pub struct ReplyStage<'b> {
-    writer: Writer<'b>,
-}
-
-impl<'b> ReplyStage<'b> {
-    /// Opens the reply chunk.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline]
-    pub fn chunk(mut self) -> Result<ReplyChunkWriter<'b>> {
-        self.writer.put(PRESENT)?;
-        Ok(ReplyChunkWriter {
-            open: OpenChunk::new(&mut self.writer)?,
-            writer: self.writer,
-        })
-    }
-}
-
-/// Writes the reply chunk.
-#[derive(Debug)]
-#[must_use = "a chunk that is not ended makes the message invalid"]
-pub struct ReplyChunkWriter<'b> {
-    writer: Writer<'b>,
-    open: OpenChunk<'b>,
-}
-
-impl ReplyChunkWriter<'_> {
-    /// Appends a segment.
-    ///
-    /// # Errors
-    ///
-    /// [`EncodeError::NoRoom`].
-    #[inline]
-    pub fn segment(&mut self, segment: Segment) -> Result {
-        self.open.segment(&mut self.writer, segment)
-    }
-
+impl ChunkWriter<'_, true> {
     /// Closes the chunk and the header. Returns the header's length in bytes.
-    #[inline]
     pub fn finish(self) -> usize {
-        self.open.close();
-        self.writer.written()
+        self.close().written()
     }
 }

@@ -9,12 +9,13 @@ use kernel::time::msecs_to_jiffies;
 use super::{block, wire};
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
 use crate::rdma::cq::{Cq, Workers};
-use crate::rdma::device::{Registration, Removal};
+use crate::rdma::device::Registration;
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::{Held, Received};
 use crate::rdma::send::SendBuf;
+use crate::Kept;
 
 /// Longest time to wait for an event or a completion, in milliseconds.
 const WAIT_MS: u32 = 10_000;
@@ -299,8 +300,9 @@ impl End {
         cm: CmId<Events>,
         events: Arc<Events>,
         devices: &Registration,
-        removal: Arc<dyn Removal>,
+        kept: Arc<Kept>,
     ) -> Result<Self> {
+        let removal = Arc::new(move || kept.device_removed(), GFP_KERNEL)?;
         let device = cm.device().ok_or(ENODEV)?;
         let pd = Pd::new(devices.lease(device, removal)?, None)?;
         let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;

@@ -63,7 +63,7 @@ impl Pair {
         kept: &Arc<Kept>,
     ) -> Result<Self> {
         let waiter = Waiter::new()?;
-        let listener = Listener::new(net, addr, 4, waiter.clone())?;
+        let listener = Listener::new(net, addr, 4, waiter.handler()?)?;
         let client = resolved(net, addr, devices, kept)?;
         client.cm.connect(&PARAMS)?;
 

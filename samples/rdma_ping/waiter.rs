@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The handler of a listener's events, on which a task can wait.
+//! The events of a listener, for which a task can wait.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::end::Watched;
-use crate::rdma::listen::{ListenHandler, Listener, Lost, Request};
+use crate::rdma::listen::{ListenEvent, ListenHandler, Listener, Request};
 
-/// The handler of a listener's events.
+/// The events of a listener.
 #[pin_data]
 pub(crate) struct Waiter {
     #[pin]
@@ -42,29 +42,27 @@ impl Waiter {
         })
     }
 
+    /// Returns the handler of a listener's events, which tells this value. May sleep.
+    pub(crate) fn handler(self: &Arc<Self>) -> Result<Arc<ListenHandler>> {
+        let this = self.clone();
+        Ok(Arc::new(move |event| this.on(event), GFP_KERNEL)?)
+    }
+
+    /// Handles an event of a listener.
+    fn on(&self, event: ListenEvent) {
+        match event {
+            ListenEvent::RequestQueued => self.requests.change(|r| r.queued += 1),
+            ListenEvent::Refused => self.requests.change(|r| r.refused += 1),
+            ListenEvent::Lost(why) => pr_info!("the listener is lost: {:?}\n", why),
+            ListenEvent::Restored => pr_info!("the listener is back\n"),
+        }
+    }
+
     /// Waits for a request, and takes it. May sleep.
     pub(crate) fn request(&self, listener: &Listener) -> Result<Request> {
         if !self.is_queued()? {
             return Err(EBUSY);
         }
         listener.next().ok_or(ENOENT)
-    }
-}
-
-impl ListenHandler for Waiter {
-    fn request_queued(&self) {
-        self.requests.change(|r| r.queued += 1);
-    }
-
-    fn refused(&self) {
-        self.requests.change(|r| r.refused += 1);
-    }
-
-    fn lost(&self, why: Lost) {
-        pr_info!("the listener is lost: {:?}\n", why);
-    }
-
-    fn restored(&self) {
-        pr_info!("the listener is back\n");
     }
 }

@@ -67,7 +67,7 @@ fn failed(
     if error == PrepareError::NoRegions {
         trace::nomrs_err(task_of(rqst), conn::traced::peer(ep.shared().owner()));
     }
-    stats.failed_marshal();
+    stats.failed_marshal.add(1);
 }
 
 /// Writes the message, and registers its chunks.
@@ -210,16 +210,16 @@ fn write_aligned_to(
 ) -> Result<Option<usize>, PrepareError> {
     let call = rqst.send_buf();
     let thresholds = contents.thresholds().ok_or(PrepareError::NoBuffer)?;
-    let Some(place) = quirks::align(align, &call, || rqst.data_touch(), &thresholds) else {
-        return Ok(None);
-    };
     let out = contents.out.as_mut().ok_or(PrepareError::NoBuffer)?;
-    let prefix = (rqst.xid(), ep.requester().credits.requested());
-    let (header, len) = quirks::write_aligned(&place, prefix, &call, out.as_mut_slice())
-        .map_err(PrepareError::Impossible)?;
-    contents.out_len = len;
-    quirks::trace_aligned(&place, task_of(rqst), rqst.xid());
-    Ok(Some(header))
+    let credits = ep.requester().credits.requested();
+    let prefix = (rqst.xid(), credits, task_of(rqst));
+    let call = (&call, || rqst.data_touch());
+    let written = quirks::write_aligned(align, call, &thresholds, prefix, out.as_mut_slice());
+    let lengths = written.map_err(PrepareError::Impossible)?;
+    Ok(lengths.map(|(header, len)| {
+        contents.out_len = len;
+        header
+    }))
 }
 
 /// Counts and traces the prepared call.
@@ -375,7 +375,7 @@ impl Registrar<'_> {
                 Ok(chunk.end().finish()?)
             }
             ReplyKind::ReplyChunk => {
-                let mut chunk = header.write_list()?.reply_chunk()?.chunk()?;
+                let mut chunk = header.write_list()?.reply_chunk()?;
                 self.map(reply.sections(), kind, direction, |m| {
                     trace::chunk_reply(task, &m.segment, m.nents, m.last);
                     note(m.segment)?;

@@ -20,12 +20,13 @@ use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;
 use crate::conn::connection::{self, Parts};
+use crate::conn::handshake;
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::queues::Queues;
-use crate::conn::{handshake, removal};
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
+use crate::proto::session::Announced;
 use crate::rdma::cm::CmId;
 use crate::rdma::device::{Device, Lease, Limits};
 use crate::rdma::pd::Pd;
@@ -71,15 +72,15 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr())?;
-    let reads = (limits.max_qp_rd_atom, settings.reads());
-    let lease = removal::lease(&client.context.devices, device, xprt.handle(), &lifecycle);
+    let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let reads = (limits.max_qp_rd_atom, settings.reads);
+    let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
     let pd = pd.map_err(local(xprt, "protection domain"))?;
     let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats.mrs_allocated(regions.total());
+    client.stats.mrs_allocated.add(regions.total().into());
     trace::createmrs(peer_of(xprt), regions.total());
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
@@ -100,7 +101,7 @@ pub(in crate::client) fn connect(
     shake_hands(&cm, &lifecycle, xprt, config, reads)?;
     let ours = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
-    let terms = (one, handshake::announced(&lifecycle));
+    let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
     session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
         .map_err(|error| no_session(xprt, error))?;
@@ -110,9 +111,8 @@ pub(in crate::client) fn connect(
         cm,
         lifecycle: lifecycle.clone(),
         shared,
-        calls: queues.credits,
     };
-    let ep = Endpoint::new(parts, regions).map_err(local(xprt, "memory"))?;
+    let ep = Endpoint::new(parts, regions, queues.credits).map_err(local(xprt, "memory"))?;
     undo.dismiss();
     Ok(ep)
 }
@@ -288,11 +288,7 @@ pub(in crate::client) fn retry_unreported(
             decision(outage).again(HOLD, random)
         }
         // SUNRPC asks again at once, or never.
-        ConnectError::BadAddress
-        | ConnectError::TimedOut
-        | ConnectError::Lost
-        | ConnectError::NoResources
-        | ConnectError::Abandoned => None,
+        _ => None,
     }
 }
 

@@ -73,8 +73,8 @@ pub(super) fn begin(
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    role.sizes.send.store(config.send, Relaxed);
-    role.sizes.receive.store(config.receive, Relaxed);
+    role.send_size.store(config.send, Relaxed);
+    role.receive_size.store(config.receive, Relaxed);
     conn.begin_session(config, buffer)
 }
 
@@ -111,9 +111,8 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
         (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
         (Ok(header), Take::Done | Take::Drop) => {
             if verdict.grant {
-                conn.role()
-                    .credits
-                    .granted_aside(conn, header.xid(), header.credits());
+                let credits = &conn.role().credits;
+                credits.granted(conn, header.xid(), header.credits(), 0);
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
@@ -194,7 +193,12 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         }
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
         Output::Void { .. } => void(conn),
-        Output::Post { .. } => grow(conn),
+        Output::Post { .. } => {
+            let current = conn.owner().data().endpoint();
+            if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+                order_growth(&ep);
+            }
+        }
         Output::Close(_) => conn.force_close(),
         Output::Room => keep_credit(conn),
         Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
@@ -258,25 +262,17 @@ fn void(conn: &Conn) {
     }
 }
 
-/// Has a worker give the Receives larger buffers.
-fn grow(conn: &Conn) {
-    let xprt = conn.owner();
-    let current = xprt.data().endpoint();
-    if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
-        order_growth(&ep);
-    }
-}
-
 /// Tells the session of the time, and of settings that have changed. Process context; does not
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
-    let (conn, sizes) = (ep.shared(), &ep.requester().sizes);
+    let (conn, role) = (ep.shared(), ep.requester());
     if !conn.terms().concerns_session() {
         return;
     }
     let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
-    let send = changed(&sizes.send, config.inline_send).then_some(config.inline_send);
-    let receive = changed(&sizes.receive, config.receive_size()).then_some(config.receive_size());
+    let send = changed(&role.send_size, config.inline_send).then_some(config.inline_send);
+    let receive =
+        changed(&role.receive_size, config.receive_size()).then_some(config.receive_size());
     conn.with_session(|session, now| {
         session.on_timer(now);
         if let Some(size) = receive {
@@ -288,7 +284,7 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
         }
     });
     conn.pump(ep.qp());
-    if ep.wants_receives() || has_short_buffers(ep) {
+    if ep.wants_receives() || SlotTable::of(conn.owner()).has_shorter_buffer(longest(ep)) {
         order_growth(ep);
     }
 }
@@ -297,11 +293,6 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
 fn longest(ep: &Endpoint) -> usize {
     // CAST: `usize` has at least 32 bits.
     ep.thresholds().client_to_server as usize
-}
-
-/// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
-fn has_short_buffers(ep: &Endpoint) -> bool {
-    SlotTable::of(ep.shared().owner()).has_shorter_buffer(longest(ep))
 }
 
 /// Has a worker give Receives and slots larger buffers.

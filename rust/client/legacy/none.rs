@@ -4,8 +4,6 @@
 //!
 //! `../legacy.rs` describes each item.
 
-use core::convert::Infallible;
-
 use kernel::prelude::*;
 
 use super::config::Config;
@@ -25,26 +23,23 @@ use crate::wire::Message;
 pub(crate) static KNOBS: [Sysctl; 0] = [];
 pub(super) const TAGS: u32 = 0;
 
-pub(super) type Place = Infallible;
 pub(super) type Link<'a, R> = (&'a ConnOf<R>, &'a QpOf<R>, &'a CallCredits);
 pub(super) type Calls<'a> = dyn Fn(&mut dyn FnMut(u32)) + 'a;
 
 type Fetched = (u32, KVVec<u8>, KVVec<u8>);
 
 #[derive(Clone, Copy)]
-pub(super) struct Settings;
+pub(super) struct Settings {
+    pub(super) reads: u8,
+    pub(super) send_wr: u32,
+}
 
 impl Settings {
     pub(super) fn new(_limits: &Limits) -> Self {
-        Self
-    }
-
-    pub(super) fn reads(self) -> u8 {
-        0
-    }
-
-    pub(super) fn send_wr(self) -> u32 {
-        0
+        Self {
+            reads: 0,
+            send_wr: 0,
+        }
     }
 }
 
@@ -127,24 +122,12 @@ impl ReadReplies {
     pub(super) fn account<R: Role>(&self, _link: Link<'_, R>, _calls: &Calls<'_>) {}
 }
 
-pub(super) fn align(
-    _align: u32,
-    _call: &XdrBuf<'_>,
-    _data_touch: impl Fn() -> bool,
-    _thresholds: &Thresholds,
-) -> Option<Place> {
-    None
-}
-
 pub(super) fn write_aligned(
-    place: &Place,
-    _prefix: (u32, u32),
-    _call: &XdrBuf<'_>,
+    _align: u32,
+    _call: (&XdrBuf<'_>, impl Fn() -> bool),
+    _thresholds: &Thresholds,
+    _prefix: (u32, u32, Lazy<impl FnOnce() -> Task + Copy>),
     _out: &mut [u8],
-) -> Result<(usize, usize)> {
-    match *place {}
-}
-
-pub(super) fn trace_aligned(place: &Place, _task: Lazy<impl FnOnce() -> Task + Copy>, _xid: u32) {
-    match *place {}
+) -> Result<Option<(usize, usize)>> {
+    Ok(None)
 }

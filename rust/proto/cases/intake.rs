@@ -347,7 +347,7 @@ fn check_offer() -> Check {
     let bytes = encode(&mut buf, ListProc::Msg, 8, |w| {
         let mut c = w.write_list()?.chunk()?;
         c.segment(segment(3, 1 << 30))?;
-        let mut c = c.end().reply_chunk()?.chunk()?;
+        let mut c = c.end().reply_chunk()?;
         c.segment(segment(3, 1 << 30))?;
         Ok(c.finish())
     })?;

@@ -132,7 +132,7 @@ fn encode(
     let Some(reply) = reply else {
         return w.finish();
     };
-    let mut c = w.reply_chunk()?.chunk()?;
+    let mut c = w.reply_chunk()?;
     for &n in reply {
         c.segment(segment(n))?;
     }

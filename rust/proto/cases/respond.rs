@@ -235,7 +235,7 @@ fn offer(buf: &mut [u8], writes: Chunks, reply: Option<&[u32]>) -> Result<usize,
     let Some(reply) = reply else {
         return w.finish();
     };
-    let mut c = w.reply_chunk()?.chunk()?;
+    let mut c = w.reply_chunk()?;
     for segment in segments(reply, from) {
         c.segment(segment)?;
     }

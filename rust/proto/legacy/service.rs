@@ -10,18 +10,15 @@
 
 use super::super::super::wire::conf_rdma::{Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 use super::super::super::wire::v1::DEFAULT_INLINE;
+use super::super::super::wire::CallHeader;
 
 /// The longest answer, in bytes.
 pub const MAX: usize = 36;
 
-/// The place of the program number in an RPC call.
-const PROGRAM_AT: usize = 12;
 /// The version of RPC.
 const RPC_VERSION: u32 = 2;
 /// AUTH_NONE and AUTH_SYS.
 const FLAVORS: [u32; 2] = [0, 1];
-/// The longest credential, in bytes.
-const CREDENTIAL_MAX: u32 = 400;
 
 /// `accept_stat` (RFC 5531 section 9).
 mod accepted {
@@ -39,10 +36,8 @@ mod rejected {
 }
 
 /// Returns whether an RPC call is one of this program.
-#[inline]
 pub fn is_ours(call: &[u8]) -> bool {
-    let program = call.get(PROGRAM_AT..).and_then(<[u8]>::first_chunk);
-    program.copied().map(u32::from_be_bytes) == Some(PROGRAM)
+    word(call, 12) == Some(PROGRAM)
 }
 
 /// The answer to a call.
@@ -57,7 +52,7 @@ impl Answer {
     /// Answers an RPC call of this program; `ours` is what the server accepts.
     //= 5666-6-2 may use Connection Configuration Protocol
     pub fn to(call: &[u8], ours: &Reply) -> Self {
-        let xid = Words(call).next().unwrap_or(0);
+        let xid = word(call, 0).unwrap_or(0);
         let mut answer = Self {
             bytes: [0; MAX],
             len: 0,
@@ -153,55 +148,28 @@ enum Outcome {
 
 /// Decodes a call. The errors come in the order of RFC 5531.
 fn outcome(call: &[u8]) -> Outcome {
-    let mut words = Words(call);
-    let mut next = || words.next().unwrap_or(0);
-    let (_, _, rpc, _, version, procedure) = (next(), next(), next(), next(), next(), next());
-    if rpc != RPC_VERSION {
+    if word(call, 8) != Some(RPC_VERSION) {
         return Outcome::Rpc;
     }
-    let Some(arguments) = arguments(words) else {
+    let flavor = word(call, 24).filter(|flavor| FLAVORS.contains(flavor));
+    let header = flavor.and_then(|_| CallHeader::peek(call));
+    // CAST: a small number.
+    let Some(arguments) = header.and_then(|header| call.get(header.len as usize..)) else {
         return Outcome::Credential;
     };
-    match (version, procedure) {
-        (VERSION, 0) => Outcome::Null,
-        (VERSION, CONF_RDMA) => match Request::decode(arguments) {
+    match (word(call, 16), word(call, 20)) {
+        (Some(VERSION), Some(0)) => Outcome::Null,
+        (Some(VERSION), Some(CONF_RDMA)) => match Request::decode(arguments) {
             Ok(request) => Outcome::Configured(request),
             Err(_) => Outcome::Arguments,
         },
-        (VERSION, _) => Outcome::Procedure,
+        (Some(VERSION), _) => Outcome::Procedure,
         _ => Outcome::Version,
     }
 }
 
-/// Returns the arguments behind credential and verifier. `None` if these are malformed, or if the
-/// credential has another flavor than those that are served.
-fn arguments<'a>(mut words: Words<'a>) -> Option<&'a [u8]> {
-    if !FLAVORS.contains(&words.next()?) {
-        return None;
-    }
-    words.skip_opaque()?;
-    words.next()?;
-    words.skip_opaque()?;
-    Some(words.0)
-}
-
-/// The rest of a call.
-struct Words<'a>(&'a [u8]);
-
-impl Words<'_> {
-    fn next(&mut self) -> Option<u32> {
-        let (word, rest) = self.0.split_first_chunk()?;
-        self.0 = rest;
-        Some(u32::from_be_bytes(*word))
-    }
-
-    fn skip_opaque(&mut self) -> Option<()> {
-        let len = self.next()?;
-        if len > CREDENTIAL_MAX {
-            return None;
-        }
-        // CAST: a small number.
-        self.0 = self.0.get(len.next_multiple_of(4) as usize..)?;
-        Some(())
-    }
+/// Returns the word at byte `at` of a call. `None` if the call is too short.
+fn word(call: &[u8], at: usize) -> Option<u32> {
+    let word = call.get(at..)?.first_chunk()?;
+    Some(u32::from_be_bytes(*word))
 }

@@ -12,15 +12,13 @@ use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::work::Queue;
 
-/// The handler of a device's removal.
-pub(crate) trait Removal: Send + Sync {
-    /// Releases what was created with the device, so that the [`Lease`] is dropped. This need not
-    /// have happened when the function returns; the removal waits for it.
-    ///
-    /// Process context, may sleep. It is called at most once for a lease, possibly while the lease
-    /// is being dropped. It must not drop the [`Registration`](super::Registration).
-    fn device_removed(&self);
-}
+/// The handler of a device's removal. It releases what was created with the device, so that the
+/// [`Lease`] is dropped. This need not have happened when the function returns; the removal waits
+/// for it.
+///
+/// Process context, may sleep. It is called at most once for a lease, possibly while the lease is
+/// being dropped. It must not drop the [`Registration`](super::Registration).
+pub(crate) type Removal = dyn Fn() + Send + Sync;
 
 /// A device of the [`Registration`](super::Registration), with its leases.
 #[pin_data]
@@ -57,7 +55,7 @@ struct Holder {
     number: u64,
     /// Whether `removal` was called, or is being called.
     notified: bool,
-    removal: Arc<dyn Removal>,
+    removal: Arc<Removal>,
 }
 
 impl LeasedDevice {
@@ -91,7 +89,7 @@ impl LeasedDevice {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
-    pub(super) fn lease(self: Arc<Self>, removal: Arc<dyn Removal>) -> Result<Lease> {
+    pub(super) fn lease(self: Arc<Self>, removal: Arc<Removal>) -> Result<Lease> {
         // Connecting takes this lock, and a file system may wait for a connection, so an allocation
         // under the lock must not start I/O.
         let _scope = MemallocScope::noio();
@@ -125,13 +123,13 @@ impl LeasedDevice {
         }
         drop(leases);
         while let Some(removal) = self.next_to_notify() {
-            removal.device_removed();
+            removal();
         }
         self.unused.wait_for_completion();
     }
 
     /// Marks one more holder as notified, and returns its handler.
-    fn next_to_notify(&self) -> Option<Arc<dyn Removal>> {
+    fn next_to_notify(&self) -> Option<Arc<Removal>> {
         let mut leases = self.leases.lock();
         let holder = leases.holders.iter_mut().find(|h| !h.notified)?;
         holder.notified = true;
@@ -139,8 +137,8 @@ impl LeasedDevice {
     }
 }
 
-/// The right to use a device until [`Removal::device_removed`] is called. While the lease exists,
-/// the removal of the device waits.
+/// The right to use a device until its [`Removal`] is called. While the lease exists, the removal
+/// of the device waits.
 ///
 /// The handler of the removal must not own the lease, directly or indirectly, or the two would keep
 /// each other alive. Drop the lease in process context; that may sleep.

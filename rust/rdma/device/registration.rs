@@ -116,7 +116,7 @@ impl Registration {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed already; `ENOMEM`.
-    pub(crate) fn lease(&self, device: &Device, removal: Arc<dyn Removal>) -> Result<Lease> {
+    pub(crate) fn lease(&self, device: &Device, removal: Arc<Removal>) -> Result<Lease> {
         let devices = self.devices.lock();
         let entry = devices
             .iter()

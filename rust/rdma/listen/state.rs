@@ -14,7 +14,7 @@ use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, WorkItem};
 
 use super::request::{QueueError, Requests};
-use super::{ListenHandler, Lost};
+use super::{ListenEvent, ListenHandler, Lost};
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::cm::{Context, OwnedId};
@@ -42,7 +42,7 @@ pub(super) struct ListenerState {
     /// Whether the cm_id is of no use any more, and is to be destroyed.
     lost: AtomicFlag,
     pub(super) requests: Arc<Requests>,
-    handler: Arc<dyn ListenHandler>,
+    handler: Arc<ListenHandler>,
     #[pin]
     work: Work<ListenerState, AT_ONCE>,
     #[pin]
@@ -77,7 +77,7 @@ impl ListenerState {
     pub(super) fn new(
         addr: &SockAddr,
         backlog: u32,
-        handler: Arc<dyn ListenHandler>,
+        handler: Arc<ListenHandler>,
     ) -> Result<Arc<Self>> {
         let listening = Listening {
             id: None,
@@ -130,7 +130,7 @@ impl ListenerState {
     /// Lets the worker destroy the cm_id. The result of the handler cannot do so, because the task
     /// that drops the listener may destroy the cm_id at the same time.
     fn lose(this: Arc<Self>, why: Lost) {
-        this.handler.lost(why);
+        (this.handler)(ListenEvent::Lost(why));
         this.lost.store(true, Relaxed);
         // If the item is queued already, the worker sees the flag.
         let _ = workqueue::system_unbound().enqueue::<_, AT_ONCE>(this);
@@ -148,7 +148,7 @@ impl ListenerState {
         };
         if replaced.and_then(|()| listening.bring_up()).is_ok() {
             drop(listening);
-            return this.handler.restored();
+            return (this.handler)(ListenEvent::Restored);
         }
         // The lock is held, so that the end of the listener, which takes the lock first, finds this
         // item queued.
@@ -187,11 +187,11 @@ impl ListenerState {
         // `KEEP`, which is 0.
         match unsafe { Requests::push(&self.requests, id, event) } {
             Ok(()) => {
-                self.handler.request_queued();
+                (self.handler)(ListenEvent::RequestQueued);
                 KEEP
             }
             Err(QueueError::Full) => {
-                self.handler.refused();
+                (self.handler)(ListenEvent::Refused);
                 DESTROY
             }
             Err(QueueError::NoMemory) => DESTROY,

@@ -36,11 +36,14 @@ pub(crate) struct MrShape {
 ///
 /// [`Self::fill`] counts no more entries than there are, and sets each that it counts to memory of
 /// a [`Piece`] or a [`Payload`].
-pub(crate) unsafe trait Memory {
+pub(crate) unsafe trait Memory: Clone {
     /// Puts the first part of the memory into the scatterlist of a region, as much as `shape`
     /// permits, and removes it from the value. Returns the number of entries used, and of bytes; no
     /// entry if there is nothing left, or if a page is missing.
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32);
+
+    /// Removes the first `bytes` bytes, or all if there are fewer.
+    fn skip(&mut self, bytes: u32);
 
     /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
     /// piece that ends with a region stays in it, without a byte.
@@ -80,7 +83,32 @@ fn pack(
     (used, bytes)
 }
 
-impl<I: Iterator<Item = Piece>> Pieces for Peekable<I> {
+/// Implements [`Memory::skip`] for any pieces.
+#[cold]
+fn skip(pieces: &mut impl Pieces, mut bytes: u32) {
+    while bytes != 0 {
+        let Some(piece) = pieces.first() else {
+            break;
+        };
+        bytes -= piece.split_front(bytes).len();
+    }
+}
+
+/// Returns the number of the first entries that are in the first `length` bytes as a whole, and the
+/// number of their bytes.
+pub(super) fn whole(entries: &[bindings::scatterlist], length: u64) -> (i32, u32) {
+    let (mut used, mut bytes) = (0, 0_u32);
+    for entry in entries {
+        match bytes.checked_add(entry.length) {
+            Some(sum) if u64::from(sum) <= length => bytes = sum,
+            _ => break,
+        }
+        used += 1;
+    }
+    (used, bytes)
+}
+
+impl<I: Iterator<Item = Piece> + Clone> Pieces for Peekable<I> {
     fn first(&mut self) -> Option<&mut Piece> {
         while self.next_if(|p| p.len() == 0).is_some() {}
         self.peek_mut()
@@ -88,9 +116,13 @@ impl<I: Iterator<Item = Piece>> Pieces for Peekable<I> {
 }
 
 // SAFETY: `pack` counts the entries that it sets, each to a part of a piece.
-unsafe impl<I: Iterator<Item = Piece>> Memory for Peekable<I> {
+unsafe impl<I: Iterator<Item = Piece> + Clone> Memory for Peekable<I> {
     fn fill(&mut self, entries: &mut [bindings::scatterlist], shape: MrShape) -> (i32, u32) {
         pack(self, entries, shape)
+    }
+
+    fn skip(&mut self, bytes: u32) {
+        skip(self, bytes);
     }
 
     fn is_empty(&mut self) -> bool {
@@ -113,6 +145,10 @@ unsafe impl Memory for Sections<'_> {
         } else {
             pack(self, entries, shape)
         }
+    }
+
+    fn skip(&mut self, bytes: u32) {
+        skip(self, bytes);
     }
 
     fn is_empty(&mut self) -> bool {
@@ -170,6 +206,10 @@ unsafe impl Memory for Payload<'_> {
             return (1, piece.len());
         }
         fill_runs(self, entries, shape)
+    }
+
+    fn skip(&mut self, bytes: u32) {
+        Payload::skip(self, bytes);
     }
 
     fn is_empty(&mut self) -> bool {
@@ -412,6 +452,66 @@ mod tests {
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[..1]);
         assert_eq!(fill(&mut all, plain)?.0.as_slice(), &SECTIONS[1..2]);
         assert!(Memory::is_empty(&mut all));
+        Ok(())
+    }
+
+    #[test]
+    fn region_keeps_the_entries_that_it_takes_as_a_whole() {
+        let mut entries: [bindings::scatterlist; 3] = pin_init::zeroed();
+        for (entry, len) in entries.iter_mut().zip([50, 8192, 9]) {
+            entry.length = len;
+        }
+        let cases = [
+            (0, (0, 0)),
+            (49, (0, 0)),
+            (50, (1, 50)),
+            (4146, (1, 50)),
+            (8242, (2, 8242)),
+            (8251, (3, 8251)),
+            (u64::MAX, (3, 8251)),
+        ];
+        for (length, kept) in cases {
+            assert_eq!(whole(&entries, length), kept);
+        }
+        // A sum of more than 4 GiB is none of a region.
+        entries[1].length = u32::MAX;
+        assert_eq!(whole(&entries, u64::MAX), (1, 50));
+    }
+
+    #[test]
+    fn rest_of_a_payload_begins_behind_the_bytes_that_were_skipped() -> Result {
+        let slots = slots([3, 4, 9]);
+        let rests: [(u32, &[[usize; 3]]); 6] = [
+            (0, &[[3, 16, 8176], [9, 0, 4092]]),
+            (4079, &[[3, 4095, 4097], [9, 0, 4092]]),
+            (4080, &[[4, 0, 4096], [9, 0, 4092]]),
+            (8176, &[[9, 0, 4092]]),
+            (12267, &[[9, 4091, 1]]),
+            (12268, &[]),
+        ];
+        for (skipped, rest) in rests {
+            let mut all = payload(&slots, 16, 3 * PAGE - 20);
+            Memory::skip(&mut all, skipped);
+            assert_eq!(Memory::is_empty(&mut all), rest.is_empty());
+            assert_eq!(filled(&mut all, 4, 4)?.as_slice(), rest);
+        }
+        Ok(())
+    }
+
+    #[test]
+    fn rest_of_sections_begins_behind_the_bytes_that_were_skipped() -> Result {
+        let (slots, gaps) = (slots([7, 9]), shape(6, true, 4));
+        for (skipped, rest) in [(0, 0), (50, 1), (4146, 2), (8238, 3), (8247, 4), (9000, 4)] {
+            let mut all = sections(&slots);
+            Memory::skip(&mut all, skipped);
+            assert_eq!(fill(&mut all, gaps)?.0.as_slice(), &SECTIONS[rest..]);
+        }
+        let mut all = sections(&slots);
+        Memory::skip(&mut all, 4150);
+        assert_eq!(
+            fill(&mut all, gaps)?.0.as_slice(),
+            [[9, 4, 4088], [11, 7, 9]]
+        );
         Ok(())
     }
 

@@ -179,8 +179,7 @@ impl Drop for Regions {
         while let Some(mut region) = self.unusable.pop() {
             // The region drops its reference, or the two would keep each other alive.
             if let Some(progress) = region.progress.take() {
-                // If the queue pair has been drained, the region comes back, and is destroyed here.
-                drop(progress.defer::<Region>(region));
+                progress.defer(region, |deferred| &mut deferred.regions);
             }
         }
     }

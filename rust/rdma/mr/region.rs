@@ -11,7 +11,7 @@ use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::fill::{Memory, MrShape};
+use super::fill::{whole, Memory, MrShape};
 use super::{DataDirection, MrPool};
 use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
@@ -179,14 +179,15 @@ impl Region {
     ///
     /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
     /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
-    /// is as before, but the part has been removed from `memory`.
+    /// is as before, but a part may have been removed from `memory`.
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
         direction: DataDirection,
         iova_high: u32,
     ) -> Result<u32> {
-        let (used, bytes) = memory.fill(&mut self.entries, self.shape);
+        let all = memory.clone();
+        let (used, mut bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
@@ -195,20 +196,28 @@ impl Region {
             DataDirection::FromDevice => ACCESS_WRITE,
             DataDirection::Bidirectional | DataDirection::None => return Err(EINVAL),
         };
-        self.map_entries(used, bytes, direction)?;
+        if let Some(length) = self.map_entries((used, bytes), direction)? {
+            *memory = all;
+            bytes = self.map_fewer(used, length, direction)?;
+            memory.skip(bytes);
+        }
         self.renew(access, iova_high);
         self.state = MrState::Mapped;
         Ok(bytes)
     }
 
     /// Maps the first `used` entries, which have `bytes` bytes, for the device, and sets the pages
-    /// of the verbs object.
+    /// of the verbs object. If the verbs object does not take all bytes, returns how many it takes.
     ///
     /// # Errors
     ///
     /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
     /// pages.
-    fn map_entries(&mut self, used: i32, bytes: u32, direction: DataDirection) -> Result {
+    fn map_entries(
+        &mut self,
+        (used, bytes): (i32, u32),
+        direction: DataDirection,
+    ) -> Result<Option<u64>> {
         let (dev, entries) = (self.pd.device(), self.entries.as_mut_ptr());
         // SAFETY: By the contract of `Memory`, `fill` has set the first `used` entries to memory
         // that stays valid while it is mapped.
@@ -232,11 +241,43 @@ impl Region {
         };
         // SAFETY: By the type invariant `mr` is valid.
         let length = unsafe { (*self.mr.as_ptr()).length };
-        if done != n || length != u64::from(bytes) {
+        if done <= 0 || length > bytes.into() {
             self.unmap();
             return Err(EIO);
         }
-        Ok(())
+        Ok((done != n || length != u64::from(bytes)).then_some(length))
+    }
+
+    /// Maps fewer than `used` entries, which are mapped, but of which the verbs object takes only
+    /// the first `length` bytes. Returns the number of bytes.
+    ///
+    /// The device addresses have a gap there that the memory does not have: a bounce buffer does
+    /// not begin at the offset that its memory has in a page. What is mapped again may get other
+    /// addresses, with a gap at another place.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::map_entries`].
+    #[cold]
+    fn map_fewer(
+        &mut self,
+        mut used: i32,
+        mut length: u64,
+        direction: DataDirection,
+    ) -> Result<u32> {
+        loop {
+            self.unmap();
+            // CAST: not negative.
+            let fewer = self.entries.get(..used as usize - 1).unwrap_or_default();
+            let part = whole(fewer, length);
+            if part.0 == 0 {
+                return Err(EIO);
+            }
+            match self.map_entries(part, direction)? {
+                None => return Ok(part.1),
+                Some(shorter) => (used, length) = (part.0, shorter),
+            }
+        }
     }
 
     /// Sets an R_key and an address that the peer has not used before, and prepares the

@@ -165,7 +165,7 @@ impl Requests {
     /// `EBUSY` the list is empty.
     pub(super) fn register(
         &mut self,
-        pieces: impl Iterator<Item = Piece>,
+        pieces: impl Iterator<Item = Piece> + Clone,
         remote: Remote,
         pool: &Arc<MrPool>,
         gfp: Flags,
@@ -189,7 +189,7 @@ impl Requests {
     /// Registers the first part of `pieces` with one region. Returns the number of bytes.
     fn register_one(
         &mut self,
-        pieces: &mut Peekable<impl Iterator<Item = Piece>>,
+        pieces: &mut Peekable<impl Iterator<Item = Piece> + Clone>,
         remote: Remote,
         pool: &Arc<MrPool>,
         gfp: Flags,

@@ -12,7 +12,7 @@ use crate::raw as bindings;
 use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
 use crate::rdma::pd::Pd;
-use crate::rdma::progress::{Deferrable, LastUse, Progress};
+use crate::rdma::progress::{LastUse, Progress};
 use crate::rdma::qp::{Chain, PostError};
 use crate::rdma::scatter::Remote;
 use crate::rdma::stack::Linked;
@@ -59,16 +59,9 @@ impl<P> List<P> {
         Ok(KBox::new(list, gfp)?)
     }
 
-    /// Frees the list now or, if the device may be using it, when its queue pair is drained.
-    pub(super) fn release(mut this: KBox<Self>)
-    where
-        Self: Deferrable<Boxed = KBox<Self>>,
-    {
-        // The list drops its reference, or the two would keep each other alive.
-        if let Some(progress) = this.requests.last_use.take_progress() {
-            // If the queue pair was drained meanwhile, the list comes back, and is freed here.
-            drop(progress.defer::<Self>(this));
-        }
+    /// Returns the last use of the memory.
+    pub(super) fn last_use(&mut self) -> &mut LastUse {
+        &mut self.requests.last_use
     }
 }
 
@@ -137,7 +130,6 @@ impl Requests {
     }
 
     /// Returns the number of work requests, registrations included.
-    #[inline]
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
         (self.wrs.len() + self.regions.len()) as u32

@@ -22,7 +22,7 @@ use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::OwnedQpOf;
 use crate::conn::role::XprtRef as _;
-use crate::conn::{handshake, removal, traced};
+use crate::conn::{handshake, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
 use crate::observe::trace;
@@ -51,10 +51,8 @@ pub(crate) struct Prepared {
     endpoint: Arc<Endpoint>,
     owner: Owner,
     accepted: Arc<Accepted>,
-    /// The RDMA Reads that may be outstanding.
-    reads: u8,
-    /// The requester's RDMA Reads that may be outstanding.
-    served: u8,
+    /// The RDMA Reads that may be outstanding, and those of the requester.
+    reads: (u8, u8),
     /// The private data for the requester.
     settings: Settings,
 }
@@ -85,7 +83,8 @@ impl Prepared {
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
-        let lease = removal::lease(&service.devices, device, owner.clone(), &lifecycle)
+        let lease = lifecycle
+            .lease(&service.devices, device)
             .map_err(Step::Device.failed())?;
         let device = device.name();
         let cm = request
@@ -116,14 +115,12 @@ impl Prepared {
             cm,
             lifecycle,
             shared,
-            calls: config.backchannel,
         };
         Ok(Self {
             endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
             owner,
             accepted,
-            reads,
-            served,
+            reads: (reads, served),
             settings,
         })
     }
@@ -174,8 +171,7 @@ impl Prepared {
         }
         let watch = &self.accepted.service().watch;
         watch.add(self.endpoint.clone())?;
-        let reads = (self.reads, self.served);
-        let accepted = self.endpoint.accept(self.settings, reads);
+        let accepted = self.endpoint.accept(self.settings, self.reads);
         if let Err(error) = accepted {
             watch.remove(&self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());

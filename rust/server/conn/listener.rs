@@ -15,7 +15,7 @@ use crate::conn::registry::Registry;
 use crate::mem::{self, PagePool, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};
 use crate::rdma::device::Registration;
-use crate::rdma::listen::{self, ListenHandler, Lost};
+use crate::rdma::listen::{self, ListenEvent};
 use crate::server::call::memory::Budget;
 use crate::server::call::queue::Ring;
 use crate::server::config::ConnConfig;
@@ -44,12 +44,18 @@ pub(crate) struct Service {
     pub(crate) workers: Queue,
     pub(crate) watch: Arc<Watch>,
     pub(crate) connections: Arc<Registry>,
-    _ticker: Ticker,
 }
 
-/// The owner of the [`Service`]. Dropping the owner waits for the workers. Otherwise a worker could
-/// be the last to use the service, and no worker can end its own workqueue.
-pub(crate) struct ServiceOwner(Arc<Service>);
+/// The owner of the [`Service`]. Dropping the owner ends the ticker, and then waits for the
+/// workers. Otherwise either could be the last to use the service, and no worker can wait for
+/// itself.
+pub(crate) struct ServiceOwner {
+    _ticker: Ticker,
+    service: Served,
+}
+
+/// The service, once no ticker uses it any more.
+struct Served(Arc<Service>);
 
 impl ServiceOwner {
     /// Makes the service. May sleep.
@@ -60,7 +66,6 @@ impl ServiceOwner {
     pub(crate) fn new(devices: Arc<Registration>, connections: Arc<Registry>) -> Result<Self> {
         let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
         let watched = watch.clone();
-        let interval = msecs_to_jiffies(INTERVAL_MS);
         let service = Service {
             devices,
             pages: PagePool::new(FREE_PAGES)?,
@@ -68,18 +73,23 @@ impl ServiceOwner {
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,
             connections,
-            _ticker: Ticker::new(interval, move || watched.check_all())?,
         };
-        Ok(Self(Arc::new(service, GFP_KERNEL)?))
+        let service = Served(Arc::new(service, GFP_KERNEL)?);
+        let interval = msecs_to_jiffies(INTERVAL_MS);
+        let ticker = Ticker::new(interval, move || watched.check_all())?;
+        Ok(Self {
+            _ticker: ticker,
+            service,
+        })
     }
 
     /// Returns the service, for the registration of the class.
     pub(crate) fn service(&self) -> Arc<Service> {
-        self.0.clone()
+        self.service.0.clone()
     }
 }
 
-impl Drop for ServiceOwner {
+impl Drop for Served {
     fn drop(&mut self) {
         self.0.workers.flush();
     }
@@ -113,13 +123,6 @@ struct Backlog {
     xprt: Option<Handle<Listening>>,
 }
 
-/// The handler of the connection manager's events.
-struct OnRequest {
-    state: Arc<ListenerState>,
-    /// The address of the listener.
-    addr: SockAddr,
-}
-
 kernel::impl_has_work! {
     impl HasWork<Self> for ListenerState { self.work }
 }
@@ -132,11 +135,8 @@ impl Listener {
     /// Those of [`listen::Listener::new`]; `ENOMEM`.
     pub(crate) fn new(args: &ListenArgs<'_, Arc<Service>>) -> Result<Self> {
         let state = ListenerState::new(args)?;
-        let handler = OnRequest {
-            state: state.clone(),
-            addr: args.addr,
-        };
-        let handler = Arc::new(handler, GFP_KERNEL)?;
+        let (to, addr) = (state.clone(), args.addr);
+        let handler = Arc::new(move |event| to.on(&addr, event), GFP_KERNEL)?;
         let listener = listen::Listener::new(args.net, &args.addr, BACKLOG, handler)
             .inspect_err(|_| state.close())?;
         let addr = listener.local_addr();
@@ -197,6 +197,19 @@ impl ListenerState {
         let _ = self.service.workers.kernel().enqueue(self.clone());
     }
 
+    /// Handles an event of the connection manager's listener on `addr`. Does not sleep.
+    fn on(self: &Arc<Self>, addr: &SockAddr, event: ListenEvent) {
+        match event {
+            ListenEvent::RequestQueued => self.request_work(),
+            ListenEvent::Refused => {
+                requester_breach(RequesterBreach::Backlog);
+                log::backlog_full(&name(addr), BACKLOG);
+            }
+            ListenEvent::Lost(why) => log::listener_lost(&name(addr), why),
+            ListenEvent::Restored => log::listening(&name(addr), true),
+        }
+    }
+
     /// Ends listening, and refuses the connections that were not accepted. May sleep.
     fn close(&self) {
         let listener = self.listener.lock().take();
@@ -237,25 +250,6 @@ impl ListenerState {
                 return Some(request);
             }
         }
-    }
-}
-
-impl ListenHandler for OnRequest {
-    fn request_queued(&self) {
-        self.state.request_work();
-    }
-
-    fn refused(&self) {
-        requester_breach(RequesterBreach::Backlog);
-        log::backlog_full(&name(&self.addr), BACKLOG);
-    }
-
-    fn lost(&self, why: Lost) {
-        log::listener_lost(&name(&self.addr), why);
-    }
-
-    fn restored(&self) {
-        log::listening(&name(&self.addr), true);
     }
 }
 

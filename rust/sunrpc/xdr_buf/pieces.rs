@@ -27,6 +27,7 @@ const PAGE: u32 = PAGE_SIZE as u32;
 /// - `buf` is well-formed as [`super::XdrBuf`] has it.
 /// - `at + left` does not overflow.
 /// - The range goes on with `pages`, and after that with the `left` bytes from `at` on.
+#[derive(Clone)]
 pub(crate) struct Pieces<'a> {
     buf: &'a raw::xdr_buf,
     pages: Payload<'a>,
@@ -45,11 +46,6 @@ impl<'a> Pieces<'a> {
             at: offset,
             left: len.min(u32::MAX - offset),
         }
-    }
-
-    /// Returns the piece of the buffer's head or tail that starts at `skip`.
-    fn of_kvec(&self, vec: &raw::kvec, skip: u32) -> Option<Piece> {
-        piece(vec, skip, self.left)
     }
 }
 
@@ -134,10 +130,10 @@ impl Pieces<'_> {
     fn advance(&mut self) -> Option<Piece> {
         let ([head], [tail]) = (&self.buf.head, &self.buf.tail);
         let piece = match self.at.checked_sub(narrow(head.iov_len)) {
-            None => self.of_kvec(head, self.at),
+            None => piece(head, self.at, self.left),
             Some(skip) => match skip.checked_sub(self.buf.page_len) {
                 None => return self.begin_pages(skip),
-                Some(skip) => self.of_kvec(tail, skip),
+                Some(skip) => piece(tail, skip, self.left),
             },
         };
         match piece {

@@ -155,7 +155,7 @@ pub fn check_encode() -> Check {
     })?;
     encode_one(&NOMSG_REPLY, len::header(0, None, Some(1)), |b| {
         let w = Version::Two.begin(b, 9, 3, Direction::Reply, ListProc::Nomsg)?;
-        let mut c = w.write_list()?.reply_chunk()?.chunk()?;
+        let mut c = w.write_list()?.reply_chunk()?;
         c.segment(REPLY_CHUNK)?;
         Ok(c.finish())
     })?;
@@ -226,7 +226,7 @@ fn write_lists(
     let Some(count) = reply else {
         return w.finish();
     };
-    let mut c = w.reply_chunk()?.chunk()?;
+    let mut c = w.reply_chunk()?;
     for _ in 0..count {
         c.segment(segment)?;
     }

@@ -59,7 +59,7 @@ fn call(buf: &mut [u8], chunk: Chunk, proc: ListProc) -> Result<usize, EncodeErr
     }
     let n = match chunk {
         Chunk::Reply => {
-            let mut c = w.reply_chunk()?.chunk()?;
+            let mut c = w.reply_chunk()?;
             c.segment(segment(1))?;
             c.finish()
         }

@@ -76,7 +76,7 @@ pub fn write_16<C: Codec>(buf: &mut [u8]) -> Result<usize, EncodeError> {
 /// A long reply: a reply chunk of one segment, and nothing inline.
 pub fn reply_chunk<C: Codec>(buf: &mut [u8]) -> Result<usize, EncodeError> {
     let w = C::begin(buf, ListProc::Nomsg)?;
-    let mut c = w.write_list()?.reply_chunk()?.chunk()?;
+    let mut c = w.write_list()?.reply_chunk()?;
     c.segment(segment(1))?;
     Ok(c.finish())
 }

@@ -34,6 +34,7 @@
  *   held.c		scenarios of a device that is slow to send
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
+ *   bounced.c		scenarios of regions that take fewer elements than the module gives them
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
@@ -167,6 +168,10 @@ extern bool h_slow_mapping;
 extern u64 h_iova;
 /* The most regions that the device has; 0: there is no limit. */
 extern unsigned int h_most_regions;
+/* The device has bounce buffers, which do not keep the offset of memory in its page. */
+extern bool h_bounced;
+/* The most elements that a region takes; 0: its depth. */
+extern unsigned int h_most_taken;
 /* Returns the number of threads that sleep so; lets one of them go on. */
 unsigned int h_map_waits(void);
 void h_map_go(void);
@@ -496,6 +501,11 @@ void h_grant_before_use(void);
 /* --- late.c --- */
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
+
+/* --- bounced.c --- */
+void h_bounced_calls(void);
+void h_bounced_calls_in_parts(void);
+void h_bounced_reads(void);
 
 /* --- regions.c --- */
 void h_regions(void);

@@ -11,6 +11,8 @@ static unsigned int mapping_threads, released_threads;
 bool h_slow_mapping;
 u64 h_iova;
 unsigned int h_most_regions;
+bool h_bounced;
+unsigned int h_most_taken;
 static unsigned int count;
 static u32 last_id;
 
@@ -76,6 +78,17 @@ static bool fits(const struct ib_mr *mr, const struct scatterlist *sg, int i, in
 	return (i == 0 || start % page == 0) && (i == nents - 1 || end % page == 0);
 }
 
+/*
+ * Returns whether a region ends before an element because of the device's addresses. A bounce
+ * buffer of at least a page begins at a page boundary, a shorter one anywhere.
+ */
+static bool ends_before(struct scatterlist *sgl, int i, u32 page)
+{
+	if (h_most_taken && i >= h_most_taken)
+		return true;
+	return h_bounced && i && (sg_dma_len(&sgl[i]) < page || sg_dma_len(&sgl[i - 1]) % page);
+}
+
 /* A driver that sleeps while it maps a region, until h_map_go() is called. */
 static void sleep_in_driver(void)
 {
@@ -113,7 +126,7 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	ib->iova = h_iova ?: sg_dma_address(sgl);
 	ib->length = 0;
 	for_each_sg(sgl, sg, nents, i) {
-		if (!fits(ib, sg, i, nents, page_size))
+		if (!fits(ib, sg, i, nents, page_size) || ends_before(sgl, i, page_size))
 			break;
 		ib->length += sg_dma_len(sg);
 	}

@@ -41,7 +41,7 @@ impl Shape<'_> {
         let Some(count) = self.reply else {
             return w.finish();
         };
-        let mut c = w.reply_chunk()?.chunk()?;
+        let mut c = w.reply_chunk()?;
         for n in 0..count {
             c.segment(segment(n + 80))?;
         }

@@ -127,7 +127,7 @@ impl OwnedLists {
         let Some(reply) = &self.reply else {
             return w.finish();
         };
-        let mut c = w.reply_chunk()?.chunk()?;
+        let mut c = w.reply_chunk()?;
         for s in reply {
             c.segment(*s)?;
         }

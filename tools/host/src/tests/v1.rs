@@ -138,7 +138,7 @@ proptest! {
         }
         let w = w.write_list().unwrap();
         if reply {
-            let mut c = w.reply_chunk().unwrap().chunk().unwrap();
+            let mut c = w.reply_chunk().unwrap();
             (0..segments).for_each(|_| c.segment(Segment::default()).unwrap());
         } else {
             let mut c = w.chunk().unwrap();

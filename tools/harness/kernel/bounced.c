@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of a device whose addresses have gaps that the memory does not have, as those of bounce
+ * buffers: a region takes only the first of its elements, and the next region takes the rest.
+ */
+#include "harness.h"
+
+static const struct h_reply plain;
+static const struct h_reply remote = { .how = H_INV_OWN };
+
+/* Runs an RPC, and expects its chunks to have these numbers of segments. */
+static void run(enum h_kind_number kind, u32 read, u32 write, u32 reply)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2; i++) {
+		struct h_rpc *rpc = h_rpc_new(kind);
+		struct h_call *call;
+
+		h_rpc_start(rpc, 0);
+		call = h_peer_call(rpc->xid);
+		h_expect(call, "%s is not sent", rpc->kind->name);
+		h_expect(call->read.count == read && call->write.count == write &&
+			 call->reply.count == reply, "%s has %u, %u and %u segments",
+			 rpc->kind->name, call->read.count, call->write.count, call->reply.count);
+		h_answer_call(call, i ? &remote : &plain);
+		h_live(0);
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+	}
+}
+
+/* Head and tail of a reply do not follow its pages. Whole pages do follow each other. */
+void h_bounced_calls(void)
+{
+	h_begin();
+	h_connect();
+	run(H_READDIR, 0, 0, 1);
+	h_bounced = true;
+	run(H_INLINE, 0, 0, 0);
+	run(H_READ_4K, 0, 1, 0);
+	run(H_WRITE_4K, 1, 0, 0);
+	run(H_READ_1M_SCATTERED, 0, 1, 0);
+	run(H_WRITE_1M_SCATTERED, 1, 0, 0);
+	run(H_READDIR, 0, 0, 3);
+	run(H_LONG_CALL, 1, 0, 0);
+	h_check_calm();
+	h_end();
+}
+
+/* A region takes twenty elements, which are pages, or one. */
+void h_bounced_calls_in_parts(void)
+{
+	h_begin();
+	h_connect();
+	h_most_taken = 20;
+	run(H_READ_1M_SCATTERED, 0, 13, 0);
+	run(H_WRITE_1M_SCATTERED, 13, 0, 0);
+	h_most_taken = 3;
+	run(H_READDIR, 0, 0, 4);
+	h_most_taken = 1;
+	run(H_READDIR, 0, 0, 10);
+	h_check_calm();
+	h_end();
+}
+
+/* The RDMA Reads of a server over iWARP place their bytes into regions. */
+void h_bounced_reads(void)
+{
+	h_iwarp = true;
+	h_answer.remote_invalidation = false;
+	h_serve_begin();
+	h_bounced = true;
+	h_serve(H_WRITE_4K);
+	h_serve(H_WRITE_1M_SCATTERED);
+	h_serve(H_LONG_CALL);
+	h_most_taken = 20;
+	h_serve(H_WRITE_1M_SCATTERED);
+	h_most_taken = 1;
+	h_serve(H_LONG_CALL);
+	h_serve_end();
+}
