@@ -46,8 +46,12 @@ Runs
 ====
 
 Each profile on client and server, both with this module over rxe: files are written, read and
-compared with NFSv3 and 4.2, directly and through the page cache, with long names and extended
-attributes; then, under load, nfsd restarts and each side loses its device.
+compared by direct I/O with NFSv4.2; then, under load, nfsd restarts and each side loses its device.
+With the smallest profiles (cxgb4-t4, erdma, irdma-x722) also through the page cache, with NFSv3,
+long names and extended attributes.
+
+The smallest device that a mount uses has regions of 2 pages, 1 entry of a work request of any kind
+or 48 work requests of a queue, each alone. Regions of 1 page are refused.
 
 """
 _WITHOUT = """
