@@ -104,8 +104,8 @@ impl Source {
     /// # Errors
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
-    /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
-    /// memory. After an error other than `EBUSY` the list has no RDMA Writes.
+    /// request would be longer than a message may be; `ENOMEM`, also if the DMA layer has no room
+    /// at the moment. After an error other than `EBUSY` the list has no RDMA Writes.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -210,8 +210,9 @@ impl Sink {
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes,
     /// `sges_per_wr` is 0, or a work request would be longer than a message may be; `ENOBUFS` if
-    /// the pool has too few idle regions; `ENOMEM`; `EIO` if the device cannot map the memory.
-    /// After an error other than `EBUSY` the list has no RDMA Reads.
+    /// the pool has too few idle regions; `ENOMEM`, also if the DMA layer has no room at the
+    /// moment; `EIO` if the device cannot map the pages in a region. After an error other than
+    /// `EBUSY` the list has no RDMA Reads.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,

@@ -223,7 +223,7 @@ impl Quirks {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    /// `ENOMEM`.
     #[cold]
     pub(crate) fn answer<R: Role>(
         &self,

@@ -30,7 +30,7 @@ use crate::wire::{peek, Direction, Message, Proc, Version};
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`.
+/// `ENOMEM`.
 pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thresholds) -> Result {
     let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
     let announced = handshake::announced(&conn.role().lifecycle);
