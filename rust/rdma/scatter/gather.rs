@@ -163,6 +163,7 @@ impl Requests {
     /// regions, or the pool is one of another protection domain; `ENOBUFS` if the pool has too few
     /// idle regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other than
     /// `EBUSY` the list is empty.
+    #[inline(never)]
     pub(super) fn register(
         &mut self,
         pieces: impl Iterator<Item = Piece> + Clone,
