@@ -53,7 +53,7 @@ impl<'a> SlotTable<'a> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO`. Some slots have a buffer then.
+    /// `ENOMEM`. Some slots have a buffer then.
     pub(in crate::client) fn begin_connection(self, pd: &Arc<Pd>, len: u32, epoch: u32) -> Result {
         for slot in self.slots() {
             // CAST: `usize` has at least 32 bits.
@@ -238,7 +238,7 @@ fn count_form(calls: &mut Calls, contents: &Contents) {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`. The slot keeps its buffer.
+/// `ENOMEM`. The slot keeps its buffer.
 fn lengthen_buffer(slot: &Slot, ep: &Endpoint, len: usize) -> Result {
     let may = |locked: &Locked| locked.is_idle() && locked.epoch == ep.epoch();
     let locked = slot.lock();

@@ -165,7 +165,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO`.
+    /// `ENOMEM`.
     pub(super) fn serve_backward(&self) -> Result {
         // CAST: `usize` has at least 32 bits.
         self.replies().fill(self.pd(), CREDITS as usize, PAGE_SIZE)
@@ -176,7 +176,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO`.
+    /// `ENOMEM`.
     pub(super) fn exchange(&self, old: SendBuf) -> Result<SendBuf> {
         let len = old.capacity();
         let mut given_up = self.given_up.lock();

@@ -47,7 +47,7 @@ impl ReplyBuffers {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, `EIO`.
+    /// `ENOMEM`.
     pub(crate) fn fill(&self, pd: &Arc<Pd>, count: usize, len: usize) -> Result {
         if !self.ring.lock().buffers.is_empty() {
             return Ok(());

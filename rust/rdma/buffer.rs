@@ -64,8 +64,8 @@ impl Buffer {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a length that is 0 or does not fit a work request; `ENOMEM`; `EIO` if the
-    /// device cannot map the memory.
+    /// `EINVAL` for a length that is 0 or does not fit a work request; `ENOMEM`, also if the DMA
+    /// layer has no room at the moment.
     pub(super) fn new(
         pd: &Arc<Pd>,
         len: usize,
@@ -84,7 +84,7 @@ impl Buffer {
         let addr = unsafe { bindings::rr_ib_dma_map_single(dev, memory.as_ptr().cast(), len, dir) };
         // SAFETY: By the invariant of `Pd`, the device exists. `addr` is the result of mapping.
         if unsafe { bindings::rr_ib_dma_mapping_error(dev, addr) } != 0 {
-            return Err(EIO);
+            return Err(ENOMEM);
         }
         // INVARIANT: The memory was allocated and mapped above, and has not been posted.
         let buffer = buffer.write(Self {

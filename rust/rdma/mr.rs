@@ -110,32 +110,40 @@ impl Mr {
 
     /// Returns the L_key.
     pub(super) fn lkey(&self) -> u32 {
-        self.region.lkey()
+        // SAFETY: By the invariant of `Region` its verbs object is valid. Only `renew`, which
+        // borrows the region exclusively, changes the field.
+        unsafe { (*self.region.mr.as_ptr()).lkey }
     }
 
     /// Returns the address of the first byte, as the peer uses it.
     pub(crate) fn iova(&self) -> u64 {
-        self.region.iova()
+        // SAFETY: By the invariant of `Region` its verbs object is valid. Only mapping, which
+        // borrows the region exclusively, changes the field.
+        unsafe { (*self.region.mr.as_ptr()).iova }
     }
 
     /// Returns the length in bytes of the last mapping.
     pub(crate) fn len(&self) -> u32 {
-        self.region.len()
+        // SAFETY: By the invariant of `Region` its verbs object is valid. Only mapping, which
+        // borrows the region exclusively, changes the field.
+        // CAST: mapping has compared it with a `u32`.
+        unsafe { (*self.region.mr.as_ptr()).length as u32 }
     }
 
     /// Returns the number of scatterlist entries that are mapped.
     pub(crate) fn nents(&self) -> u32 {
-        self.region.nents()
+        self.region.mapped.unsigned_abs()
     }
 
     /// Returns the direction of the last mapping.
     pub(crate) fn direction(&self) -> DataDirection {
-        self.region.direction()
+        self.region.direction
     }
 
     /// Returns the number of the region in resource tracking (`rdma resource show mr`).
     pub(crate) fn id(&self) -> u32 {
-        self.region.id()
+        // SAFETY: By the invariant of `Region` its verbs object is valid. The number is constant.
+        unsafe { (*self.region.mr.as_ptr()).res.id }
     }
 
     /// Returns whether nothing is mapped, and memory can be.

@@ -191,7 +191,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` after draining; `ENOMEM`; `EIO` if the device cannot map the memory; or the error
+    /// `ENOTCONN` after draining; `ENOMEM`; or the error
     /// of the device's driver, after which the queue pair counts as broken.
     pub(crate) fn add_receives(&self, n: u32) -> Result<u32> {
         self.recv_queue.grow(n)
@@ -205,7 +205,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// `EBUSY` if an earlier call has not come to its end, or [`Self::add_receives`] has changed
     /// their number meanwhile; `ENOTCONN` after draining; `EINVAL` for a size that does not fit a
-    /// work request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
+    /// work request; `ENOMEM`. Nothing has changed then.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
         let _scope = MemallocScope::noio();
         self.recv_queue.enlarge(size)

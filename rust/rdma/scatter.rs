@@ -104,8 +104,8 @@ impl Source {
     /// # Errors
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
-    /// request would be longer than a message may be; `ENOMEM`; `EIO` if the device cannot map the
-    /// memory. After an error other than `EBUSY` the list has no RDMA Writes.
+    /// request would be longer than a message may be; `ENOMEM`, also if the DMA layer has no room
+    /// at the moment. After an error other than `EBUSY` the list has no RDMA Writes.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -210,8 +210,9 @@ impl Sink {
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes,
     /// `sges_per_wr` is 0, or a work request would be longer than a message may be; `ENOBUFS` if
-    /// the pool has too few idle regions; `ENOMEM`; `EIO` if the device cannot map the memory.
-    /// After an error other than `EBUSY` the list has no RDMA Reads.
+    /// the pool has too few idle regions; `ENOMEM`, also if the DMA layer has no room at the
+    /// moment; `EIO` if the device cannot map the pages in a region. After an error other than
+    /// `EBUSY` the list has no RDMA Reads.
     #[inline(always)]
     pub(crate) fn read(
         &mut self,
@@ -222,16 +223,14 @@ impl Sink {
         pool: Option<&Arc<MrPool>>,
         gfp: Flags,
     ) -> Result {
-        if let Some(pool) = pool {
-            return self.register(at, len, from, pool, gfp);
-        }
         let List {
             requests, pages, ..
         } = &mut **self.0;
         let opcode = bindings::ib_wr_opcode_IB_WR_RDMA_READ;
-        match pieces(pages, at, len) {
-            Some(pieces) => requests.add(pieces, from, sges_per_wr, opcode, gfp),
-            None => requests.fail(EINVAL),
+        match (pieces(pages, at, len), pool) {
+            (Some(pieces), None) => requests.add(pieces, from, sges_per_wr, opcode, gfp),
+            (Some(pieces), Some(pool)) => requests.register(pieces, from, pool, gfp),
+            (None, _) => requests.fail(EINVAL),
         }
     }
 
@@ -240,25 +239,6 @@ impl Sink {
     #[cold]
     pub(crate) fn fence_reads(&mut self) {
         self.0.requests.flags = bindings::ib_send_flags_IB_SEND_FENCE;
-    }
-
-    /// Implements [`Self::read`] with a pool.
-    #[inline(never)]
-    fn register(
-        &mut self,
-        at: usize,
-        len: u32,
-        from: Remote,
-        pool: &Arc<MrPool>,
-        gfp: Flags,
-    ) -> Result {
-        let List {
-            requests, pages, ..
-        } = &mut **self.0;
-        match pieces(pages, at, len) {
-            Some(pieces) => requests.register(pieces, from, pool, gfp),
-            None => requests.fail(EINVAL),
-        }
     }
 
     /// Returns the number of work requests, registrations included.

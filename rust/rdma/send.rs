@@ -31,8 +31,7 @@ impl SendBuf {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if `len` is 0 or does not fit a `u32`; `ENOMEM`; `EIO` if the device cannot map the
-    /// memory.
+    /// `EINVAL` if `len` is 0 or does not fit a `u32`; `ENOMEM`.
     pub(crate) fn new(pd: &Arc<Pd>, len: usize, gfp: Flags) -> Result<Self> {
         let buffer = Buffer::new(pd, len, DataDirection::ToDevice, gfp)?;
         Ok(Self(ManuallyDrop::new(buffer)))

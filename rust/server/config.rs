@@ -140,6 +140,9 @@ const MOST_SGES: u32 = 32;
 const EXTRA_SEGMENTS: u32 = 64;
 /// Work requests of the send queue for each call: the Send, and RDMA Writes of a small payload.
 const SEND_WR_PER_CALL: u32 = 3;
+/// Memory regions that take what one would take, if the device's addresses of the first and the last
+/// page do not keep the offset of the memory.
+pub(crate) const REGIONS_PER_READ: u32 = 3;
 /// Work requests for a probe.
 const PROBES: u32 = 1;
 /// Receives that are posted again together.
@@ -181,8 +184,9 @@ impl Sizes {
         let first = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
         queues.receives = first.min(queues.receives_max);
         // Two of the longest chains, beside the work requests of the calls.
+        let chains = if device.reads_need_regions { 4 } else { 2 };
         let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
-        queues.send_wr = (queues.send_wr + 2 * chain)
+        queues.send_wr = (queues.send_wr + chains * chain)
             .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
             .min(entries.saturating_sub(queues.receives_max));
         // A longer chain might never fit; a Send follows the Writes.
@@ -196,7 +200,7 @@ impl Sizes {
                 max_reply: longest,
                 // In memory regions, each RDMA Read takes a registration as well.
                 read_wrs: if device.reads_need_regions {
-                    most / 2
+                    (most / 2).min(queues.send_wr / 4 * 3 / (2 * REGIONS_PER_READ))
                 } else {
                     most
                 },
@@ -250,6 +254,8 @@ mod tests {
         assert!(needed <= u64::from(sizes.limits.read_wrs));
         assert!(needed <= u64::from(sizes.limits.write_wrs));
         assert!(sizes.queues.send_wr + DRAIN_SEND_WRS <= device.max_qp_wr);
+        let regions = REGIONS_PER_READ * sizes.limits.read_wrs;
+        assert!(!device.reads_need_regions || 2 * regions <= sizes.queues.send_wr / 4 * 3);
         assert!(sizes.limits.write_wrs < sizes.queues.send_wr / 4 * 3);
         assert!(sizes.queues.receives <= sizes.queues.receives_max);
     }

@@ -230,7 +230,7 @@ impl Quirks {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    /// `ENOMEM`.
     #[cold]
     pub(crate) fn answer<R: Role>(
         &self,

@@ -8,10 +8,11 @@
 //! the requester has the payload when it receives the reply (RFC 8166 section 3.4.6).
 
 use kernel::prelude::*;
+use kernel::time::delay::fsleep;
 
 use super::call::context::Call;
 use super::call::in_flight::lane;
-use super::call::memory::take_pages;
+use super::call::memory::{take_pages, MAPPING_PAUSE, MAPPING_PAUSES};
 use super::call::outgoing::Outgoing;
 use super::config::WRITES;
 use super::conn::endpoint::Endpoint;
@@ -41,7 +42,7 @@ const ERROR: u32 = 64;
 enum SendError {
     /// The chunks that the requester offers are too short.
     Cannot(Cannot),
-    /// `ENOMEM`; `EIO` if the device cannot map the reply.
+    /// `ENOMEM`.
     Other(Error),
 }
 
@@ -70,8 +71,8 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EIO` if the device cannot map the reply. The connection is closed then, so that the
-/// requester asks again. `EMSGSIZE` if the chunks that the requester offers are too short; the
+/// `ENOMEM`, also if the DMA layer has no room for a while. The connection is closed then, so that
+/// the requester asks again. `EMSGSIZE` if the chunks that the requester offers are too short; the
 /// requester was sent an error.
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
@@ -91,7 +92,10 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         session::replied(ep);
         return Ok(());
     }
-    let mut out = match write(ep, &message, (call, credits), &thresholds) {
+    let from = (&*call, credits);
+    let written = write(ep, &message, from, &thresholds);
+    let written = written.or_else(|why| write_later(ep, &message, from, &thresholds, why));
+    let mut out = match written {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -234,6 +238,29 @@ fn write(
     })
 }
 
+/// Writes a reply for which there was no memory, or no room in the DMA layer: waits until other
+/// calls may have left some.
+#[cold]
+fn write_later(
+    ep: &Endpoint,
+    message: &XdrBuf<'_>,
+    from: (&Call, u32),
+    thresholds: &Thresholds,
+    mut why: SendError,
+) -> Result<Outgoing, SendError> {
+    for _ in 0..MAPPING_PAUSES {
+        if !matches!(why, SendError::Other(ENOMEM)) || ep.is_closed() {
+            break;
+        }
+        fsleep(MAPPING_PAUSE);
+        match write(ep, message, from, thresholds) {
+            Ok(out) => return Ok(out),
+            Err(error) => why = error,
+        }
+    }
+    Err(why)
+}
+
 /// A message that was written: the lengths of its header and of the whole in bytes, and whether the
 /// RDMA Writes go to the reply chunk.
 struct Written {
@@ -342,7 +369,7 @@ impl<'w> Writes<'w> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the reply.
+    /// `ENOMEM`.
     fn finish(self) -> Result<Option<Source>> {
         self.result?;
         if self.segments == 0 {

@@ -39,7 +39,7 @@ use crate::wire::{CommonReply, EncodeError, Message, Version};
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`; those of [`Quirks::begin`](super::super::quirks::Quirks::begin).
+/// `ENOMEM`; those of [`Quirks::begin`](super::super::quirks::Quirks::begin).
 pub(super) fn begin(
     xprt: &Xprt<Client>,
     conn: &Conn,

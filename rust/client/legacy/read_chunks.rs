@@ -321,7 +321,7 @@ impl Queue {
 ///
 /// # Errors
 ///
-/// `ENOMEM`; `EIO` if the device cannot map the memory; `EINVAL`.
+/// `ENOMEM`; `EINVAL`.
 fn prepare<R: Role>(
     (qp, pool): (&QpOf<R>, &PagePool),
     bytes: &[u8],

@@ -167,14 +167,6 @@ kernel::impl_has_work! {
     impl HasWork<Self> for Requests { self.work }
 }
 
-/// The reason why a request was not queued.
-pub(super) enum QueueError {
-    /// The queue is full.
-    Full,
-    /// There is no memory.
-    NoMemory,
-}
-
 impl Requests {
     /// Creates an empty queue for `limit` requests. May sleep.
     ///
@@ -197,7 +189,7 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// See [`QueueError`]. The connection manager still owns the cm_id then.
+    /// `EBUSY` if the queue is full; `ENOMEM`. The connection manager still owns the cm_id then.
     ///
     /// # Safety
     ///
@@ -207,19 +199,18 @@ impl Requests {
         this: &Arc<Self>,
         id: NonNull<bindings::rdma_cm_id>,
         event: &bindings::rdma_cm_event,
-    ) -> core::result::Result<(), QueueError> {
+    ) -> Result {
         let mut queued = this.queued.lock();
         if queued.len() >= this.limit {
-            return Err(QueueError::Full);
+            return Err(EBUSY);
         }
         // SAFETY: The caller promises what `new` demands.
-        let request = unsafe { Request::new(id, event, this.clone()) };
-        let request = request.map_err(|_| QueueError::NoMemory)?;
+        let request = unsafe { Request::new(id, event, this.clone())? };
         if let Err(full) = queued.push_within_capacity(request) {
             // This does not happen, since there is room. After an error the connection manager
             // destroys the cm_id, so dropping the request here would destroy it twice.
             core::mem::forget(full);
-            return Err(QueueError::Full);
+            return Err(EBUSY);
         }
         Ok(())
     }

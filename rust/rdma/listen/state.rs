@@ -13,7 +13,7 @@ use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, WorkItem};
 
-use super::request::{QueueError, Requests};
+use super::request::Requests;
 use super::{ListenEvent, ListenHandler, Lost};
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
@@ -190,11 +190,12 @@ impl ListenerState {
                 (self.handler)(ListenEvent::RequestQueued);
                 KEEP
             }
-            Err(QueueError::Full) => {
-                (self.handler)(ListenEvent::Refused);
+            Err(error) => {
+                if error == EBUSY {
+                    (self.handler)(ListenEvent::Refused);
+                }
                 DESTROY
             }
-            Err(QueueError::NoMemory) => DESTROY,
         }
     }
 }

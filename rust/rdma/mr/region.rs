@@ -52,13 +52,13 @@ pub(in super::super) enum MrState {
 pub(in super::super) struct Region {
     /// The work request that registers or invalidates the region.
     pub(in super::super) wr: bindings::ib_reg_wr,
-    mr: NonNull<bindings::ib_mr>,
+    pub(super) mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
     /// payload of 1 MiB it is longer than two pages.
     entries: CachedVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: MrShape,
-    mapped: i32,
-    direction: DataDirection,
+    pub(super) mapped: i32,
+    pub(super) direction: DataDirection,
     pub(in super::super) state: MrState,
     pub(super) progress: Option<Arc<Progress>>,
     /// The pool, while the region is in use.
@@ -133,44 +133,6 @@ impl Region {
         // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
         // exclusively, changes the field.
         unsafe { (*self.mr.as_ptr()).rkey }
-    }
-
-    /// Returns the L_key.
-    pub(super) fn lkey(&self) -> u32 {
-        // SAFETY: By the type invariant `mr` is valid. Only `renew`, which borrows the region
-        // exclusively, changes the field.
-        unsafe { (*self.mr.as_ptr()).lkey }
-    }
-
-    /// Returns the address of the first byte, as the peer uses it.
-    pub(super) fn iova(&self) -> u64 {
-        // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
-        // exclusively, changes the field.
-        unsafe { (*self.mr.as_ptr()).iova }
-    }
-
-    /// Returns the length in bytes of the last mapping.
-    pub(super) fn len(&self) -> u32 {
-        // SAFETY: By the type invariant `mr` is valid. Only `map`, which borrows the region
-        // exclusively, changes the field.
-        // CAST: `map_entries` has compared it with a `u32`.
-        unsafe { (*self.mr.as_ptr()).length as u32 }
-    }
-
-    /// Returns the number of scatterlist entries that are mapped.
-    pub(super) fn nents(&self) -> u32 {
-        self.mapped.unsigned_abs()
-    }
-
-    /// Returns the direction of the last mapping.
-    pub(super) fn direction(&self) -> DataDirection {
-        self.direction
-    }
-
-    /// Returns the number of the region in resource tracking.
-    pub(super) fn id(&self) -> u32 {
-        // SAFETY: By the type invariant `mr` is valid. The number is constant.
-        unsafe { (*self.mr.as_ptr()).res.id }
     }
 
     /// Maps the first part of `memory`, and prepares the registration. Returns the number of bytes.

@@ -132,7 +132,7 @@ impl RecvQueue {
     /// # Errors
     ///
     /// `EINVAL` for a size that is 0 or does not fit a work request, or if there may be fewer
-    /// buffers than are asked for at first; `ENOMEM`; `EIO` if the device cannot map the memory.
+    /// buffers than are asked for at first; `ENOMEM`.
     pub(in super::super) fn new(
         pd: &Arc<Pd>,
         shape: RecvConfig,
@@ -198,7 +198,7 @@ impl RecvQueue {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if the queue is not open; `ENOMEM`; `EIO` if the device cannot map the memory; or
+    /// `ENOTCONN` if the queue is not open; `ENOMEM`; or
     /// the error of the driver, after which the queue pair counts as broken.
     pub(in super::super) fn grow(&self, n: u32) -> Result<u32> {
         let (indices, size) = self.idle.lock().reserve(n, self.shape.max)?;
@@ -256,7 +256,7 @@ impl RecvQueue {
     ///
     /// `EBUSY` if an earlier call has not come to its end, or the number of Receives has changed
     /// meanwhile; `ENOTCONN` if the queue is not open; `EINVAL` for a size that does not fit a work
-    /// request; `ENOMEM`; `EIO` if the device cannot map the memory. Nothing has changed then.
+    /// request; `ENOMEM`. Nothing has changed then.
     pub(in super::super) fn enlarge(&self, size: usize) -> Result<u32> {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;

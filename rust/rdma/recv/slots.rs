@@ -61,8 +61,7 @@ impl SlotGroup {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a size that is 0 or does not fit a work request; `ENOMEM`; `EIO` if the device
-    /// cannot map the memory.
+    /// `EINVAL` for a size that is 0 or does not fit a work request; `ENOMEM`.
     pub(super) fn new(
         pd: &Arc<Pd>,
         indices: Range<u32>,

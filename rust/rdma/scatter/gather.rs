@@ -21,8 +21,8 @@ impl Requests {
     /// # Errors
     ///
     /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, if
-    /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`;
-    /// `EIO` if the device cannot map the memory. After an error other than `EBUSY` the list is
+    /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`, also
+    /// if the DMA layer has no room at the moment. After an error other than `EBUSY` the list is
     /// empty.
     #[inline(always)]
     pub(super) fn add(
@@ -109,7 +109,7 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// `EIO`.
+    /// `ENOMEM` if the DMA layer has no room at the moment.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
@@ -123,7 +123,7 @@ impl Requests {
             (addr, error)
         };
         if failed {
-            return Err(EIO);
+            return Err(ENOMEM);
         }
         let lkey = self.pd.lkey();
         Ok(bindings::ib_sge { addr, length, lkey })
@@ -163,6 +163,7 @@ impl Requests {
     /// regions, or the pool is one of another protection domain; `ENOBUFS` if the pool has too few
     /// idle regions; `ENOMEM`; `EIO` if the device cannot map the memory. After an error other than
     /// `EBUSY` the list is empty.
+    #[inline(never)]
     pub(super) fn register(
         &mut self,
         pieces: impl Iterator<Item = Piece> + Clone,

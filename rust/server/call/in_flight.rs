@@ -162,7 +162,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    /// `ENOMEM`.
     #[inline(always)]
     pub(crate) fn send_buffer(&self, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
         let sent = self.state.lock().take_sent_buffer();

@@ -9,6 +9,7 @@ use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::time::Delta;
 
 use super::context::Call;
 use crate::rdma::mr::MrPool;
@@ -22,6 +23,10 @@ const MOST: usize = 8;
 pub(crate) const KEPT_PAGES: usize = 1;
 /// The most memory regions for RDMA Reads of one connection, unless a single call needs more.
 const MOST_REGIONS: u32 = 256;
+/// How often a thread of the service tries again to map memory for which the DMA layer has no room,
+/// as bounce buffers are few, and the pauses before.
+pub(crate) const MAPPING_PAUSES: u32 = 50;
+pub(crate) const MAPPING_PAUSE: Delta = Delta::from_millis(20);
 /// Regions that are added when there are too few.
 const MORE_REGIONS: u32 = 8;
 

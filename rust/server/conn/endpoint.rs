@@ -33,7 +33,7 @@ use crate::server::call::in_flight::{Broken, InFlight};
 use crate::server::call::memory::Spare;
 use crate::server::call::outgoing::Outgoing;
 use crate::server::call::queue::ReadyQueue;
-use crate::server::config::Sizes;
+use crate::server::config::{Sizes, REGIONS_PER_READ};
 use crate::server::quirks::Quirks;
 use crate::wire::Segment;
 
@@ -95,7 +95,7 @@ impl Responder {
         let credits = sizes.queues.credits;
         let most = credits + EXCESS;
         let calls = Calls::new(credits)?;
-        let spare = Spare::new(regions, sizes.limits.read_wrs)?;
+        let spare = Spare::new(regions, REGIONS_PER_READ * sizes.limits.read_wrs)?;
         let in_flight = InFlight::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
         let (limits, pages) = (sizes.limits, service.pages.clone());
         let budget = service.budget.clone();
@@ -279,7 +279,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    /// `ENOMEM`.
     #[inline(always)]
     pub(crate) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
         self.role().in_flight.send_buffer(self.pd(), len)

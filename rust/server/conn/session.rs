@@ -29,7 +29,7 @@ use crate::wire::{peek, Direction, Message, Proc, Version};
 ///
 /// # Errors
 ///
-/// `ENOMEM`, `EIO`.
+/// `ENOMEM`.
 pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thresholds) -> Result {
     let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
     let announced = Announced::of(conn.role().lifecycle.peer().as_ref());

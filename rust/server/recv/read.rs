@@ -14,6 +14,7 @@ use kernel::alloc::Flags;
 use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
+use kernel::time::delay::fsleep;
 
 use super::recvfrom;
 use crate::conn::traced;
@@ -28,7 +29,7 @@ use crate::rdma::scatter::Sink;
 use crate::server::call::budget::Permit;
 use crate::server::call::context::{Call, ReadCtxt, Shape};
 use crate::server::call::in_flight::{lane, Broken};
-use crate::server::call::memory::KEPT_PAGES;
+use crate::server::call::memory::{KEPT_PAGES, MAPPING_PAUSE, MAPPING_PAUSES};
 use crate::server::config::READS;
 use crate::server::conn::endpoint::{
     self, unmapped, Conn, Endpoint, Incoming, QueuePair, Responder,
@@ -122,8 +123,8 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `ENOBUFS` if other calls use the memory regions; `EIO` if the device cannot map
-    /// the memory.
+    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory regions;
+    /// `EIO` if the device cannot map the memory in a region.
     #[inline(always)]
     pub(crate) fn prepare(
         &self,
@@ -139,7 +140,11 @@ impl Fetcher<'_> {
         }
         let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
         let mut filled = self.fill(call, shape, &mut sink);
-        while filled == Err(ENOBUFS) && self.may_sleep && self.role.spare.grow_regions().is_ok() {
+        let mut pauses = MAPPING_PAUSES;
+        while let (Err(lack), true) = (filled, self.may_sleep) {
+            if !self.provide(lack, &mut pauses) {
+                break;
+            }
             filled = self.fill(call, shape, &mut sink);
         }
         if let Err(error) = filled {
@@ -158,6 +163,21 @@ impl Fetcher<'_> {
         // A context that was not in use has nothing to be fetched, so nothing needs to be dropped.
         core::mem::forget(context.read.replace(read));
         Ok(())
+    }
+
+    /// Makes more regions, or waits until other calls may have left room in the DMA layer. Returns
+    /// whether the call may find now what it has lacked. May sleep.
+    #[cold]
+    fn provide(&self, lack: Error, pauses: &mut u32) -> bool {
+        match lack {
+            ENOBUFS => self.role.spare.grow_regions().is_ok(),
+            ENOMEM if *pauses != 0 && !self.qp.is_broken() => {
+                *pauses -= 1;
+                fsleep(MAPPING_PAUSE);
+                true
+            }
+            _ => false,
+        }
     }
 
     /// Posts the RDMA Reads of a call that was prepared, or parks them. Returns whether operations

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of a device whose addresses have gaps that the memory does not have, as those of bounce
- * buffers: a region takes only the first of its elements, and the next region takes the rest.
+ * buffers: a region takes only the first of its elements, and the next region takes the rest. And
+ * of bounce buffers that are all in use.
  */
 #include "harness.h"
 
@@ -78,5 +79,52 @@ void h_bounced_reads(void)
 	h_serve(H_WRITE_1M_SCATTERED);
 	h_most_taken = 1;
 	h_serve(H_LONG_CALL);
+	h_serve_end();
+}
+
+/* A call whose memory cannot be mapped waits, and its connection stays. */
+void h_mapping_refused(void)
+{
+	static const enum h_kind_number kinds[] = { H_READ_4K, H_WRITE_4K, H_READDIR };
+	unsigned int i;
+
+	h_begin();
+	h_connect();
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		struct h_rpc *rpc = h_rpc_new(kinds[i]);
+
+		h_refused_mappings = 4;
+		h_rpc_start(rpc, 0);
+		h_expect(!h_peer_call(rpc->xid), "a call is sent without its memory");
+		h_live(5000);
+		h_expect(!h_refused_mappings, "mapping is not tried again");
+		h_answer_call(h_peer_call(rpc->xid), &remote);
+		h_live(0);
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+	}
+	h_check_calm();
+	h_end();
+}
+
+/* The server waits until it can map a reply or the pages of a call, and the connection stays. */
+void h_mapping_refused_served(void)
+{
+	static const enum h_kind_number kinds[] = { H_READ_4K, H_WRITE_4K, H_READDIR, H_LONG_CALL };
+	struct h_qp *qp;
+	unsigned int i;
+
+	h_serve_begin();
+	qp = h_qp;
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		u32 xid;
+
+		h_refused_mappings = 4;
+		xid = h_ask(kinds[i]);
+		h_live(500);
+		h_expect(!h_refused_mappings, "mapping is not tried again");
+		h_expect(h_answered(xid), "%s is not answered", h_kinds[kinds[i]].name);
+		h_expect(h_qp == qp && !qp->broken, "the connection is lost");
+	}
 	h_serve_end();
 }

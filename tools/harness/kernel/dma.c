@@ -36,6 +36,7 @@ struct device h_dma_device = {
 static struct mapping *buckets[BUCKETS];
 static struct mapping *spare;
 static unsigned int live;
+unsigned int h_refused_mappings;
 /* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
 
@@ -205,11 +206,18 @@ void h_dma_check_free(const void *p, size_t size)
 	}
 }
 
+static bool refused(void)
+{
+	return h_refused_mappings && h_refused_mappings--;
+}
+
 dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offset, size_t size,
 			      enum dma_data_direction way, unsigned long attrs)
 {
 	u64 addr = (u64)page_address(page) + offset;
 
+	if (refused())
+		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
 }
@@ -225,6 +233,8 @@ dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
 {
 	u64 addr = (u64)phys_to_virt(phys);
 
+	if (refused())
+		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
 }
@@ -241,6 +251,8 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 	struct scatterlist *sg;
 	int i;
 
+	if (refused())
+		return 0;
 	for_each_sg(sgl, sg, nents, i) {
 		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
 		sg_dma_len(sg) = sg->length;

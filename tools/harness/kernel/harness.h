@@ -114,6 +114,8 @@ bool h_dma_covers(u64 addr, size_t len, enum dma_data_direction way);
 void h_dma_check_sent(u64 addr, size_t len);
 void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
+/* The number of mappings that fail from now on, as if all bounce buffers were in use. */
+extern unsigned int h_refused_mappings;
 extern struct device h_dma_device;
 
 /* --- device.c --- */
@@ -506,6 +508,8 @@ void h_reads_late_and_lost(void);
 void h_bounced_calls(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
+void h_mapping_refused(void);
+void h_mapping_refused_served(void);
 
 /* --- regions.c --- */
 void h_regions(void);

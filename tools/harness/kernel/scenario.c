@@ -260,6 +260,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "bounced_calls", h_bounced_calls },
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
+	{ "mapping_refused", h_mapping_refused },
+	{ "mapping_refused_served", h_mapping_refused_served },
 	{ "regions", h_regions },
 	{ "regions_awaited", h_regions_awaited },
 	{ "pulled_replies", h_pulled_replies },
