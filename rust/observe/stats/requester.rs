@@ -23,7 +23,7 @@ macro_rules! breaches {
 
         impl RequesterBreach {
             /// The names of the counters, in the order of the discriminants.
-            const NAMES: &'static [&'static str] = &[$($name),*];
+            const NAMES: &'static [&'static str] = &[$(Self::$variant.name()),*];
 
             /// Returns the name of the counter.
             pub(crate) const fn name(self) -> &'static str {

@@ -123,8 +123,8 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory regions;
-    /// `EIO` if the device cannot map the memory in a region.
+    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory
+    /// regions; `EIO` if the device cannot map the memory in a region.
     #[inline(always)]
     pub(crate) fn prepare(
         &self,
