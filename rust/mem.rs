@@ -91,7 +91,6 @@ impl Piece {
     }
 
     /// Removes the first `n` bytes, or all if there are fewer, and returns them.
-    #[inline]
     pub(crate) fn split_front(&mut self, n: u32) -> Self {
         let n = n.min(self.len);
         let front = Self { len: n, ..*self };

@@ -41,7 +41,6 @@ pub mod xchar;
 mod common_reply;
 mod cursor;
 mod decode;
-mod dispatch;
 mod encode;
 mod error;
 mod header;

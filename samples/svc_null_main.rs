@@ -240,9 +240,10 @@ impl Connection for Dialogue {
     fn mark_payload(&self, _call: &mut Context, _offset: u32, _len: u32) {}
 
     fn send(&self, xprt: &SvcXprt<Connected>, mut reply: Reply<'_, Context>) -> Result {
-        let number = reply.call().number;
         let mut message = [0; REPLY_LEN];
-        reply.message().copy_to(0, &mut message)?;
+        let (sent, call) = reply.parts();
+        sent.copy_to(0, &mut message)?;
+        let number = call.number;
         report(number, &message);
         match number {
             0 => {
@@ -338,7 +339,7 @@ fn place(step: Step, arriving: &mut Arriving<'_, Context>) -> Result<Option<Payl
         arriving.write_inline(call.get(..CALL_LEN).unwrap_or_default())?;
         return Ok(None);
     };
-    arriving.exchange(1, &mut page)?;
+    arriving.exchange(1, core::slice::from_mut(&mut page))?;
     arriving.write_inline(&call)?;
     Ok(Some(Payload {
         at: CALL_LEN,

@@ -134,10 +134,9 @@ impl Reason {
 #[cold]
 pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
     // CAST: the discriminant of a `repr(u32)` enum.
-    if !xprt.data().is_new_complaint(reason as u32) {
-        return;
+    if xprt.data().is_new_complaint(reason as u32) {
+        write(xprt, reason, &"");
     }
-    write(xprt, reason, &"");
 }
 
 /// Logs what has failed on this host, unless this was the last that was logged since the last

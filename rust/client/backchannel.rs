@@ -121,7 +121,7 @@ pub(super) fn send(
     if reply.connection() != ep.epoch() {
         return Ok(());
     }
-    let full = || client.stats.send_queue_full();
+    let full = || client.stats.send_queue_full.add(1);
     xprt.post_or_wait(&SendError::Again, full, || post(&ep, reply))?;
     trace::cb_reply(peer_of(xprt), reply.xid());
     Ok(())

@@ -6,6 +6,7 @@
 //! connection, and does what happens to every slot when a connection begins and ends.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 
 use self::slot::{Contents, Locked, Slot, FOREVER};
@@ -100,7 +101,7 @@ impl<'a> SlotTable<'a> {
     /// Marks the call with this XID as answered, for which SUNRPC no longer waits, and calls `act`
     /// with its contents. Returns whether there is such a call, or one that was answered before.
     fn mark_answered(self, epoch: u32, xid: u32, act: impl Fn(&mut Contents)) -> bool {
-        self.used().any(|slot| {
+        let mark = |slot: &Slot| {
             let mut locked = slot.lock();
             if locked.contents.xid != xid || locked.epoch != epoch {
                 return false;
@@ -111,7 +112,12 @@ impl<'a> SlotTable<'a> {
                 slot.wake();
             }
             known
-        })
+        };
+        let likely = self.0.slot(self.0.data().lingering.load(Relaxed));
+        let likely = likely
+            .map(|slot| slot.data())
+            .filter(|slot: &&Slot| slot.is_in_use());
+        likely.is_some_and(mark) || self.used().any(mark)
     }
 
     /// Calls `send` with the message of the call with this XID, which was sent over connection

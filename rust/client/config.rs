@@ -26,7 +26,8 @@ pub(crate) struct Config {
     pub(crate) version: Setting,
 }
 
-static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
+/// The slots of a new transport.
+pub(super) static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
 static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 1024, 65536);
 static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
@@ -53,20 +54,6 @@ pub(crate) static KNOBS: [Sysctl; 7] = [
     Sysctl::Enum(&VERSION),
 ];
 
-/// Returns the version that is to be tried first.
-fn version() -> Setting {
-    match VERSION.get() {
-        0 => Setting::One,
-        1 => Setting::Two,
-        _ => Setting::Auto,
-    }
-}
-
-/// Returns the number of slots of a new transport.
-pub(crate) fn slots() -> u32 {
-    SLOTS.get()
-}
-
 impl Config {
     /// Makes the configuration of a transport with this number of slots.
     pub(crate) fn new(slots: u32) -> Self {
@@ -74,7 +61,11 @@ impl Config {
             slots,
             inline_send: INLINE_WRITE.get(),
             inline_receive: INLINE_READ.get(),
-            version: version(),
+            version: match VERSION.get() {
+                0 => Setting::One,
+                1 => Setting::Two,
+                _ => Setting::Auto,
+            },
         }
     }
 
@@ -114,8 +105,13 @@ pub(crate) const MAX_PAYLOAD: usize = MAX_PAYLOAD_PAGES as usize * kernel::page:
 /// The pages of such a payload.
 pub(super) const MAX_PAYLOAD_PAGES: u32 = 257;
 
-/// The pages of a payload, and of head and tail of the message around it.
-const MAX_MESSAGE_PAGES: u32 = MAX_PAYLOAD_PAGES + 3;
+/// Pages of head and tail of the message around a payload.
+const AROUND_PAYLOAD: u32 = 3;
+
+/// The pages of the longest results whose length no tunable of NFS limits: an extended attribute
+/// of 64 KiB, and one more page.
+const LEAST_PAYLOAD_PAGES: u32 = 17;
+
 /// Receives for calls of the server, and Sends for the replies; and both for the messages of the
 /// session. They exist from the start: when NFS asks for a service for these calls, the connection
 /// is already made.
@@ -132,20 +128,22 @@ const LONGEST_CHAIN: u32 = 2 * MAX_SEGMENTS + 1;
 pub(super) struct Sizes {
     /// The pages that one memory region maps.
     pub(super) mr_depth: u32,
+    /// The pages of the largest payload, at most [`MAX_PAYLOAD_PAGES`].
+    payload_pages: u32,
     /// The lengths of the queues.
     pub(super) queues: Queues,
 }
 
 /// Why a device cannot be used, as the log has it: it lacks `IB_DEVICE_MEM_MGT_EXTENSIONS`.
 const NO_FAST_REGISTRATION: &str = "it has no fast memory registration";
-/// [`MAX_SEGMENTS`] memory regions do not hold a payload with head and tail.
-const REGIONS_TOO_SMALL: &str = "its memory regions are too small";
+/// [`MAX_SEGMENTS`] memory regions do not hold the payload that NFS may use, with head and tail.
+pub(super) const REGIONS_TOO_SMALL: &str = "its memory regions are too small";
 /// The queues cannot hold even one request, or the send queue not the longest chain.
 const QUEUES_TOO_SHORT: &str = "its queues are too short";
 
 impl Sizes {
     /// Fits `config` to a device. The send queue gets `more_send_wr` work requests more than calls
-    /// and probes take.
+    /// and probes take. A device with small memory regions has a smaller payload.
     ///
     /// # Errors
     ///
@@ -160,12 +158,13 @@ impl Sizes {
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
         // Head and tail of a message lie elsewhere, so they have regions of their own.
-        if mr_depth == 0 || MAX_PAYLOAD_PAGES.div_ceil(mr_depth) + 2 > MAX_SEGMENTS {
+        let payload_pages = MAX_PAYLOAD_PAGES.min((MAX_SEGMENTS - 2) * mr_depth);
+        if payload_pages < LEAST_PAYLOAD_PAGES {
             return Err(REGIONS_TOO_SMALL);
         }
         let demand = Demand {
             credits: config.slots,
-            send_wr_per_credit: send_wr_per_request(mr_depth),
+            send_wr_per_credit: send_wr_per_request(mr_depth, payload_pages),
             backward: BACKWARD,
             extra_send_wr: PROBES + more_send_wr,
             receive_batch: None,
@@ -173,15 +172,29 @@ impl Sizes {
         let fit = demand.fit(limits);
         let queues = fit.filter(|queues| holds_chain(queues.send_wr, LONGEST_CHAIN));
         let queues = queues.ok_or(QUEUES_TOO_SHORT)?;
-        Ok(Self { mr_depth, queues })
+        Ok(Self {
+            mr_depth,
+            payload_pages,
+            queues,
+        })
+    }
+
+    /// Returns the bytes of the largest payload. Without a page less, a small payload would not
+    /// hold one that starts within a page.
+    pub(super) fn max_payload(&self) -> usize {
+        let pages = match self.payload_pages {
+            MAX_PAYLOAD_PAGES => MAX_PAYLOAD_PAGES,
+            fewer => fewer - 1,
+        };
+        pages as usize * kernel::page::PAGE_SIZE
     }
 }
 
 /// Returns the work requests of one RPC on the send queue: a region for the call and one for the
 /// reply, with an extra one for an odd start, each of them registered and invalidated once; and the
 /// Send.
-const fn send_wr_per_request(mr_depth: u32) -> u32 {
-    let regions = MAX_MESSAGE_PAGES.div_ceil(mr_depth);
+const fn send_wr_per_request(mr_depth: u32, payload_pages: u32) -> u32 {
+    let regions = (payload_pages + AROUND_PAYLOAD).div_ceil(mr_depth);
     2 * (regions + 2) + 1
 }
 
@@ -276,13 +289,15 @@ mod tests {
 
     #[test]
     fn small_regions_are_more_in_number() {
-        for depth in [19, 32, 256, 257, 65_536] {
+        for depth in [2, 16, 19, 32, 256, 257, 65_536] {
             let limits = device(32_768, depth, 65_535);
             fit(128, limits);
             let Ok(fit) = Sizes::new(&CONFIG, &limits, 0) else {
                 panic!("{limits:?} is found unfit");
             };
-            assert!(MAX_PAYLOAD_PAGES.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
+            assert!(fit.payload_pages.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
+            assert!((fit.max_payload() == MAX_PAYLOAD) == (depth >= 19));
+            assert!(fit.max_payload() > 1 << 16);
         }
     }
 
@@ -295,7 +310,7 @@ mod tests {
             ..good
         };
         assert_eq!(unfit(without), Some(NO_FAST_REGISTRATION));
-        for depth in [0, 1, 18] {
+        for depth in [0, 1] {
             let small = device(32_768, depth, 65_535);
             assert_eq!(unfit(small), Some(REGIONS_TOO_SMALL));
         }

@@ -125,27 +125,23 @@ fn slot(conn: &Conn, index: u32) -> Option<&Slot> {
     conn.owner().slot(index).map(|slot| slot.data())
 }
 
-/// Handles the failure of a work request. The queue pair is in error then, and the sweep after the
-/// close takes care of every slot. A task that waits for a LOCAL_INV may delay that close, so it is
-/// woken first.
+/// Handles the failure of a work request: of a Send, or of the LOCAL_INV chain of a slot. The queue
+/// pair is in error then, and the sweep after the close takes care of every slot. A task that waits
+/// for a LOCAL_INV may delay that close, so it is woken first.
 fn failed(conn: &Conn, qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), error: &WcError) {
     if !error.is_flush() {
-        trace_failure(qp, (tag, fenced), traced::status(error));
+        let status = traced::status(error);
+        match fenced {
+            Some(slot) => trace::wc_li(traced::cid(qp, fence::last_region(slot)), status),
+            None => {
+                let index = tags::slot_of(tag).unwrap_or(u32::MAX);
+                trace::wc_send(traced::cid(qp, index), status);
+            }
+        }
         conn.force_close();
     }
     if let Some(slot) = fenced {
         fence::failed(conn, slot);
-    }
-}
-
-/// Traces the failure of a Send, or of a LOCAL_INV by its memory region.
-fn trace_failure(qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), status: WcStatus) {
-    match fenced {
-        Some(slot) => trace::wc_li(traced::cid(qp, fence::last_region(slot)), status),
-        None => {
-            let index = tags::slot_of(tag).unwrap_or(u32::MAX);
-            trace::wc_send(traced::cid(qp, index), status);
-        }
     }
 }
 

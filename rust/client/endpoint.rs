@@ -179,21 +179,14 @@ impl Endpoint {
     /// `ENOMEM`.
     pub(super) fn exchange(&self, old: SendBuf) -> Result<SendBuf> {
         let len = old.capacity();
-        match self.keep(old) {
-            Some(buf) => Ok(buf),
-            None => SendBuf::new(self.pd(), len, GFP_ATOMIC),
-        }
-    }
-
-    /// Keeps `old`, and returns a buffer that the device has finished with, if there is one.
-    fn keep(&self, old: SendBuf) -> Option<SendBuf> {
         let mut given_up = self.given_up.lock();
         if let Some(done) = given_up.iter_mut().find(|buf| !buf.in_flight()) {
-            return Some(core::mem::replace(done, old));
+            return Ok(core::mem::replace(done, old));
         }
         // Without room, `old` is freed when the queue pair is drained.
         let _ = given_up.push_within_capacity(old);
-        None
+        drop(given_up);
+        SendBuf::new(self.pd(), len, GFP_ATOMIC)
     }
 }
 
@@ -203,7 +196,7 @@ pub(super) struct Regions {
     plain: Arc<MrPool>,
     gapped: Arc<MrPool>,
     /// Mapping a region may take long, or sleep.
-    slow: bool,
+    pub(super) slow: bool,
 }
 
 impl Regions {
@@ -226,11 +219,6 @@ impl Regions {
             gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
             slow: pd.limits().slow_mapping,
         })
-    }
-
-    /// Returns whether mapping a region may take long, or sleep.
-    pub(super) fn are_slow(&self) -> bool {
-        self.slow
     }
 
     /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
@@ -312,7 +300,7 @@ impl Endpoint {
             return;
         }
         self.no_more_regions.store(filled.is_err(), Relaxed);
-        xprt.data().stats.mrs_allocated(made);
+        xprt.data().stats.mrs_allocated.add(made.into());
         trace::createmrs(traced::peer(xprt), made);
     }
 }

@@ -14,9 +14,9 @@
 //!   connection, before its session begins, and nothing else is sent before the answer has arrived.
 //!   No RPC of SUNRPC is involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before it
-//!   (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that no other item of
-//!   the call has padding before it.
+//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
+//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call has padding before it.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
 //! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
@@ -77,8 +77,8 @@ const READS: u8 = 4;
 pub(super) struct Settings {
     /// The server is asked for its configuration.
     asks: bool,
-    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are allowed,
-    /// and the device does them without memory regions.
+    /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are
+    /// allowed, and the device does them without memory regions.
     pub(super) reads: u8,
     /// The work requests that these RDMA Reads may take on the send queue.
     pub(super) send_wr: u32,
@@ -155,7 +155,12 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            let request = request(config, served);
+            // The configuration that we tell the server.
+            let request = Request {
+                maxcall_sendsize: config.inline_send,
+                maxreply_sendsize: config.receive_size(),
+                maxrdmaread: served.into(),
+            };
             terms = self.conf.ask((conn, qp, credits), out, request, one)?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
@@ -165,10 +170,18 @@ impl Quirks {
         Ok(terms)
     }
 
-    /// Handles a message that arrives before the session has begun. Returns `false` if no answer is
-    /// awaited here. Completion worker.
+    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// dropped. Returns `false` if no answer is awaited. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        self.conf.received(conn, bytes)
+        if !self.conf.waiting.load(Relaxed) {
+            return false;
+        }
+        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
+        let message = Message::decode_as(Version::One, bytes, &limits);
+        if !self.conf.hear(message.ok().as_ref()) {
+            conn.breach(Breach::Conf);
+        }
+        true
     }
 
     /// Compares a reply with a write chunk that is longer than `offer` once more: the server may
@@ -191,9 +204,9 @@ impl Quirks {
     }
 }
 
-/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns the
-/// length of the header, and that of header and message. `None`: the call has no payload, or there
-/// is no space for the padding.
+/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns
+/// the length of the header, and that of header and message. `None`: the call has no payload, or
+/// there is no space for the padding.
 ///
 /// # Errors
 ///
@@ -344,20 +357,6 @@ impl Conf {
         }
     }
 
-    /// Handles a message that arrives before the session has begun. Every message but the answer is
-    /// dropped. Returns `false` if no answer is awaited.
-    fn received<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
-        if !self.waiting.load(Relaxed) {
-            return false;
-        }
-        let limits = ReplyLimits::requester(1, MAX_SEGMENTS);
-        let message = Message::decode_as(Version::One, bytes, &limits);
-        if !self.hear(message.ok().as_ref()) {
-            conn.breach(Breach::Conf);
-        }
-        true
-    }
-
     /// Notes that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
         self.state.lock().asked = Some((xid, request));
@@ -409,16 +408,6 @@ impl Asked {
                 Configuration::agree(&request, &reply).map_or(Answer::Rejected, Answer::Agreed)
             }
         })
-    }
-}
-
-/// Returns the configuration that we tell the server. Our device serves `reads` RDMA Reads at the
-/// same time.
-fn request(config: &Config, reads: u8) -> Request {
-    Request {
-        maxcall_sendsize: config.inline_send,
-        maxreply_sendsize: config.receive_size(),
-        maxrdmaread: reads.into(),
     }
 }
 

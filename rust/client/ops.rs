@@ -43,7 +43,7 @@ impl Transport for Client {
     const BACKCHANNEL_REQUESTS: u32 = 2 * CREDITS;
 
     fn slots() -> u32 {
-        config::slots()
+        config::SLOTS.get()
     }
 
     fn max_payload() -> usize {
@@ -60,7 +60,8 @@ impl Transport for Client {
     }
 
     fn close(&self, xprt: &Xprt<Self>) {
-        let loss = match self.take_endpoint() {
+        let current = self.endpoint.lock().take();
+        let loss = match current {
             Some(ep) => end(self, xprt, ep),
             // SUNRPC has no use for the transport, which has lost its connection before.
             None => Loss::Closed,
@@ -89,13 +90,7 @@ impl Transport for Client {
         match send::prepare(&rqst, &self.stats) {
             Err(PrepareError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
-            Ok(())
-            | Err(
-                PrepareError::NotConnected
-                | PrepareError::NoRegions
-                | PrepareError::NoBuffer
-                | PrepareError::NoMapping,
-            ) => Ok(()),
+            _ => Ok(()),
         }
     }
 
@@ -126,7 +121,7 @@ impl Transport for Client {
         trace::connect(peer_of(xprt), rc, status);
         let ep = made?;
         session::set_backward_max(ep.shared());
-        self.set_endpoint(ep.clone());
+        *self.endpoint.lock() = Some(ep.clone());
         SlotTable::of(xprt).set_endpoint(&ep);
         ep.shared().begin_use();
         // ORDERING: either `backchannel_setup` finds this connection, or it has looked for one
@@ -174,7 +169,9 @@ impl Transport for Client {
     }
 
     fn attempt_planned(&self, _xprt: &Xprt<Self>, delay: u32) {
-        self.show_planned(delay);
+        if let Some(registered) = self.registered.as_ref() {
+            registered.planned(delay);
+        }
     }
 
     fn timeouts_changed(&self, xprt: &Xprt<Self>, connect: usize, reconnect: usize) {
@@ -210,7 +207,9 @@ fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     if loss.is_unwanted() {
         advice::log_unanswered(xprt, Reason::Left);
     }
-    client.show_lost(loss);
+    if let Some(registered) = client.registered.as_ref() {
+        registered.down(loss);
+    }
     ep.close();
     fence::sweep(xprt, ep.epoch());
     // The last reference, as a rule: buffers, regions and queues give their memory back.

@@ -12,7 +12,7 @@ use crate::conn::peers::PeerTable;
 use crate::conn::registry::{Registered, Registry};
 use crate::conn::role::XprtRef;
 use crate::mem::{MemCache, SockAddr};
-use crate::observe::connections::{Loss, Role};
+use crate::observe::connections::Role;
 use crate::observe::stats::Stats;
 use crate::observe::trace::{Lazy, Peer, Task};
 use crate::rdma::device::Registration;
@@ -40,18 +40,21 @@ pub(crate) struct Client {
     attempts: Atomic<u32>,
     /// The connection, from when it is established until it is closed.
     #[pin]
-    endpoint: SpinLock<Option<Arc<Endpoint>>>,
+    pub(super) endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// Memory of the last connection, for the next one.
     pub(super) store: Arc<MemCache>,
     pub(super) context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
-    registered: SetOnce<Registered>,
+    pub(super) registered: SetOnce<Registered>,
     /// A service for the server's calls exists. Stays set.
     pub(super) serves_backward: AtomicFlag,
     /// The longest message of such a call or of its reply, over the latest connection.
     pub(super) backward_max: Atomic<u32>,
     /// A device, the server's or ours, does not carry out probes. Stays set.
     pub(super) unprobed: AtomicFlag,
+    /// The number of the slot whose call was the latest to be given up before its reply arrived. A
+    /// late reply looks there first.
+    pub(super) lingering: Atomic<u32>,
     /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
 }
@@ -79,6 +82,7 @@ impl Client {
             serves_backward: AtomicFlag::new(false),
             backward_max: Atomic::new(backward_max),
             unprobed: AtomicFlag::new(false),
+            lingering: Atomic::new(0),
             complaint: Atomic::new(0),
         })
     }
@@ -86,16 +90,6 @@ impl Client {
     /// Returns the connection, if there is one.
     pub(super) fn endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().clone()
-    }
-
-    /// Makes `ep` the current connection.
-    pub(super) fn set_endpoint(&self, ep: Arc<Endpoint>) {
-        *self.endpoint.lock() = Some(ep);
-    }
-
-    /// Takes the current connection out, if there is one.
-    pub(super) fn take_endpoint(&self) -> Option<Arc<Endpoint>> {
-        self.endpoint.lock().take()
     }
 
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
@@ -110,20 +104,6 @@ impl Client {
             let _ = self.registered.populate(registered);
         }
         self.registered.as_ref()
-    }
-
-    /// Notes that the next attempt to connect begins in `delay` milliseconds. Any context.
-    pub(super) fn show_planned(&self, delay: u32) {
-        if let Some(registered) = self.registered.as_ref() {
-            registered.planned(delay);
-        }
-    }
-
-    /// Notes that the connection is being lost. May sleep.
-    pub(super) fn show_lost(&self, loss: Loss) {
-        if let Some(registered) = self.registered.as_ref() {
-            registered.down(loss);
-        }
     }
 
     /// Sets the number of the latest log line about a mount that fails, which is not zero. Returns

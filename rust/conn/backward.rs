@@ -110,21 +110,14 @@ impl<R: Role> Connection<R> {
         tag: Tag,
         write: impl FnOnce(&mut [u8]) -> Result<usize>,
     ) -> Result<(), Unposted> {
-        self.replies()
-            .with_free(|out, signalled| self.post_from((tag, signalled), write, out))
-            .unwrap_or(Err(Unposted::NoBuffer))
-    }
-
-    fn post_from(
-        &self,
-        (tag, signalled): (Tag, bool),
-        write: impl FnOnce(&mut [u8]) -> Result<usize>,
-        out: &mut SendBuf,
-    ) -> Result<(), Unposted> {
-        let len = write(out.as_mut_slice()).map_err(|_| Unposted::Unwritten)?;
-        let no_regions = core::iter::empty();
-        let posted = self.qp().post_send(tag, no_regions, out, len, signalled);
-        posted.map(|_| ()).map_err(Unposted::Refused)
+        let post = |out: &mut SendBuf, signalled| {
+            let len = write(out.as_mut_slice()).map_err(|_| Unposted::Unwritten)?;
+            let no_regions = core::iter::empty();
+            let posted = self.qp().post_send(tag, no_regions, out, len, signalled);
+            posted.map(drop).map_err(Unposted::Refused)
+        };
+        let posted = self.replies().with_free(post);
+        posted.unwrap_or(Err(Unposted::NoBuffer))
     }
 }
 

@@ -4,7 +4,7 @@
 //! file `connections` that do not depend on the role.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::backward::ReplyBuffers;
@@ -26,25 +26,23 @@ use crate::text::StackString;
 
 /// A connection that has been established, until its last user drops it.
 ///
-/// Field order is teardown order: the queue pair is drained and destroyed first. Then no device
-/// refers to a buffer any more, and the identifier of the connection manager goes. The protection
-/// domain keeps the device until the end; a role's memory regions hold it as well.
+/// Field order is teardown order. When the parts are gone, no device refers to a buffer any more.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
     /// Set once, when the connection is closed: nothing is prepared for it any more. Readers
     /// hold the lock of the request that they prepare. The sweep after the close takes the same
     /// locks, and takes back a call that was prepared nevertheless.
-    closed: Atomic<bool>,
-    qp: OwnedQpOf<R>,
+    closed: AtomicFlag,
+    pub(super) parts: Parts<R>,
     #[pin]
     replies: ReplyBuffers,
-    pd: Arc<Pd>,
-    pub(super) cm: CmId<Lifecycle<R::Owner>>,
-    pub(super) lifecycle: Arc<Lifecycle<R::Owner>>,
-    shared: Arc<ConnOf<R>>,
 }
 
 /// The parts that [`Connection::new`] puts together.
+///
+/// Field order is teardown order: the queue pair is drained and destroyed first, and the identifier
+/// of the connection manager after that. Regions and buffers hold the protection domain, and with
+/// it the device, as well.
 pub(crate) struct Parts<R: Role> {
     pub(crate) qp: OwnedQpOf<R>,
     pub(crate) pd: Arc<Pd>,
@@ -54,46 +52,38 @@ pub(crate) struct Parts<R: Role> {
 }
 
 impl<R: Role> Connection<R> {
-    /// Puts a connection together. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(parts: Parts<R>) -> impl PinInit<Self, Error> {
-        try_pin_init!(Self {
-            closed: Atomic::new(false),
-            qp: parts.qp,
+    /// Puts a connection together.
+    pub(crate) fn new(parts: Parts<R>) -> impl PinInit<Self> {
+        pin_init!(Self {
+            closed: AtomicFlag::new(false),
+            parts,
             replies <- ReplyBuffers::new(),
-            pd: parts.pd,
-            cm: parts.cm,
-            lifecycle: parts.lifecycle,
-            shared: parts.shared,
         })
     }
 
     /// Returns the number of the connection.
     pub(crate) fn epoch(&self) -> u32 {
-        self.shared.epoch()
+        self.shared().epoch()
     }
 
     /// Returns the effective thresholds.
     pub(crate) fn thresholds(&self) -> Thresholds {
-        self.shared.thresholds()
+        self.shared().thresholds()
     }
 
     /// Returns the queue pair.
     pub(crate) fn qp(&self) -> &QpOf<R> {
-        &self.qp
+        &self.parts.qp
     }
 
     /// Returns the state that completions reach.
     pub(crate) fn shared(&self) -> &ConnOf<R> {
-        &self.shared
+        &self.parts.shared
     }
 
     /// Returns the cause of the loss of the connection.
     pub(crate) fn cause(&self) -> Cause {
-        if self.lifecycle.ended_here() || self.shared.owner().is_abandoned() {
+        if self.parts.lifecycle.ended_here() || self.shared().owner().is_abandoned() {
             Cause::Local
         } else {
             Cause::Peer
@@ -107,7 +97,7 @@ impl<R: Role> Connection<R> {
 
     /// Returns the protection domain.
     pub(crate) fn pd(&self) -> &Arc<Pd> {
-        &self.pd
+        &self.parts.pd
     }
 
     /// Returns whether the connection was closed.
@@ -123,30 +113,30 @@ impl<R: Role> Connection<R> {
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
         // The failures that follow are expected, and the role is not notified of them.
-        self.qp.expect_flush();
-        self.lifecycle.on(Event::Close);
-        self.qp.drain();
-        self.shared.close();
+        self.qp().expect_flush();
+        self.parts.lifecycle.on(Event::Close);
+        self.qp().drain();
+        self.shared().close();
     }
 
     /// Returns whether the session wants Receives of another size.
     pub(crate) fn wants_receives(&self) -> bool {
-        self.shared.session.wanted_receives().is_some()
+        self.shared().session.wanted_receives().is_some()
     }
 
     /// Gives the Receives buffers of the size that the session wants, and tells the session. May
     /// sleep.
     pub(crate) fn follow_session(&self) {
-        let Some(size) = self.shared.session.wanted_receives() else {
+        let Some(size) = self.shared().session.wanted_receives() else {
             return;
         };
         // CAST: `usize` has at least 32 bits.
-        let smaller = self.qp.enlarge_receives(size as usize);
-        trace::recvs_grow(traced::peer(self.shared.owner()), size, smaller);
-        self.shared.receives_posted(size, smaller);
+        let smaller = self.qp().enlarge_receives(size as usize);
+        trace::recvs_grow(traced::peer(self.shared().owner()), size, smaller);
+        self.shared().receives_posted(size, smaller);
         // The last smaller Receive may have gone before the session knew of the growth.
-        self.shared.count_receives(&self.qp);
-        self.shared.pump(&self.qp);
+        self.shared().count_receives(self.qp());
+        self.shared().pump(self.qp());
     }
 
     /// Returns the fields of both roles. The role adds credits, calls, regions and silence.
@@ -155,7 +145,7 @@ impl<R: Role> Connection<R> {
         let terms = shared.terms();
         Up {
             device: StackString::new(&fmt!("{}", self.pd().device_name())),
-            port: self.cm.port(),
+            port: self.parts.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared
                 .with_session(|session, _| session.terms().generation)
@@ -172,12 +162,12 @@ impl<R: Role> Connection<R> {
 
     /// Returns why the connection is being lost. Call this before [`Self::close`].
     pub(crate) fn loss(&self) -> Loss {
-        let lifecycle = &self.lifecycle;
+        let lifecycle = &self.parts.lifecycle;
         if lifecycle.ended_here() {
             Loss::Device
         } else if lifecycle.state() != State::Up {
             Loss::Peer
-        } else if self.shared.forced.load(Relaxed) {
+        } else if self.shared().forced.load(Relaxed) {
             Loss::Forced
         } else if self.qp().is_broken() {
             Loss::Failed

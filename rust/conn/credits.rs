@@ -81,29 +81,14 @@ impl CallCredits {
         read_once(&self.grant)
     }
 
-    /// Takes the grant of the answer with this XID. Call this before anything else is done with the
-    /// answer.
+    /// Takes the grant of a message with this XID. `replies` is one for the answer to a call, and
+    /// zero for any other message. Call this before anything else is done with an answer.
     #[inline(always)]
-    pub(crate) fn granted(&self, conn: &ConnState<impl Sized, impl XprtRef>, xid: u32, grant: u32) {
-        self.take_grant(conn, (xid, grant), 1);
-    }
-
-    /// Takes the grant of a message with this XID that answers no call.
-    pub(crate) fn granted_aside(
+    pub(crate) fn granted(
         &self,
         conn: &ConnState<impl Sized, impl XprtRef>,
         xid: u32,
         grant: u32,
-    ) {
-        self.take_grant(conn, (xid, grant), 0);
-    }
-
-    /// Takes a grant with `replies` replies.
-    #[inline(always)]
-    fn take_grant(
-        &self,
-        conn: &ConnState<impl Sized, impl XprtRef>,
-        (xid, grant): (u32, u32),
         replies: u32,
     ) {
         let mut credits = Credits::new();

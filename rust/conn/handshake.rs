@@ -12,7 +12,6 @@ use super::traced;
 use crate::observe::trace;
 use crate::proto::inline::Thresholds;
 use crate::proto::responder::limits;
-use crate::proto::session::Announced;
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{PrivateData, Settings};
@@ -67,9 +66,9 @@ impl<R: Role> Connection<R> {
     ///
     /// Those of [`CmId::accept`].
     pub(crate) fn accept(&self, settings: Settings, (reads, served): (u8, u8)) -> Result {
-        self.cm.set_ack_timeout(ACK_TIMEOUT)?;
+        self.parts.cm.set_ack_timeout(ACK_TIMEOUT)?;
         let private_data = PrivateData::new(settings);
-        self.cm.accept(&ConnectParams {
+        self.parts.cm.accept(&ConnectParams {
             private_data: private_data.as_bytes(),
             initiator_depth: reads,
             // A requester reads a responder's memory only where replies may have read chunks.
@@ -96,11 +95,6 @@ pub(crate) fn responder_terms<O: XprtRef>(
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
     Thresholds::for_server(settings, peer)
-}
-
-/// Returns the peer's announcement of version two.
-pub(crate) fn announced<O: XprtRef>(lifecycle: &Lifecycle<O>) -> Announced {
-    Announced::of(lifecycle.peer().as_ref())
 }
 
 /// Returns the terms in version one of a requester's connection that is established. `segments` is

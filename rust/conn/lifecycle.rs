@@ -6,9 +6,9 @@
 //! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
 //! connection request: there, every ending of the connection has the transport close it.
 //!
-//! The removal of a device is reported to each lease, and then waits until all leases are dropped.
-//! A connection holds its lease through its protection domain, so the removal ends when the
-//! transport has closed the connection.
+//! When a device is removed, `ib_core` reports the removal to each lease, and then waits until all
+//! leases of the device are dropped. A connection holds its lease through its protection domain, so
+//! the removal ends when the transport has closed the connection.
 
 use kernel::prelude::*;
 use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult, SpinLock};

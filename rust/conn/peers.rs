@@ -5,13 +5,14 @@
 //! [`proto::peers`](crate::proto::peers) decides. The table serves all client transports and
 //! outlives them.
 
+use kernel::debugfs::Reader;
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{Instant, Monotonic};
+use kernel::uaccess::UserSliceReader;
 
 use crate::mem::{Net, SockAddr};
-use crate::observe::debugfs::Table;
 use crate::proto::peers::{Entry, Key, Peers, CAPACITY, TTL_MS};
 use crate::proto::version::Memory;
 
@@ -73,9 +74,11 @@ impl fmt::Display for PeerTable {
     }
 }
 
-impl Table for PeerTable {
-    fn clear(&self) {
+impl Reader for PeerTable {
+    /// Clears the table, whatever is written. Does not sleep.
+    fn read_from_slice(&self, _: &mut UserSliceReader) -> Result {
         self.peers.lock().clear();
+        Ok(())
     }
 }
 
@@ -160,7 +163,7 @@ mod tests {
     fn an_administrator_can_clear_the_table() -> Result {
         let table = PeerTable::new()?;
         note(&table, 20049, Memory::OneOnly);
-        table.clear();
+        table.peers.lock().clear();
         assert!(!is_one_only(&table, 20049));
         assert!(StackString::<64>::new(&fmt!("{}", *table))
             .as_bytes()

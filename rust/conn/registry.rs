@@ -23,11 +23,10 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
+use crate::mem::MemallocScope;
 use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
 use crate::observe::trace::Peer;
 
-/// The entries that are made room for together.
-const MORE_ROOM: usize = 16;
 /// The time of the next attempt to connect if none is planned.
 const NEVER: u64 = u64::MAX;
 
@@ -45,7 +44,7 @@ pub(crate) trait DebugInfo: Send + Sync {
 pub(crate) struct Registry {
     /// The number of the latest entry.
     last: Atomic<u64>,
-    /// The entries in any order. Nothing is allocated with the lock held: a connection is made on
+    /// The entries in any order. Memory for them is allocated without I/O: a connection is made on
     /// behalf of a writeback as well.
     #[pin]
     entries: Mutex<KVec<Arc<Entry>>>,
@@ -126,34 +125,13 @@ impl Registry {
     ) -> Result<Registered> {
         let id = self.last.fetch_add(1, Relaxed) + 1;
         let entry = Entry::new(id, role, net, peer)?;
-        self.add(entry.clone())?;
+        let noio = MemallocScope::noio();
+        self.entries.lock().push(entry.clone(), GFP_KERNEL)?;
+        drop(noio);
         Ok(Registered {
             registry: self.clone(),
             entry,
         })
-    }
-
-    /// Adds an entry. Memory is allocated without the lock.
-    fn add(&self, entry: Arc<Entry>) -> Result {
-        let mut larger = KVec::new();
-        loop {
-            let mut entries = self.entries.lock();
-            if entries.capacity() < larger.capacity() {
-                for entry in entries.drain_all() {
-                    // There is room.
-                    let _ = larger.push_within_capacity(entry);
-                }
-                core::mem::swap(&mut *entries, &mut larger);
-            }
-            if entries.len() < entries.capacity() {
-                // There is room.
-                let _ = entries.push_within_capacity(entry);
-                return Ok(());
-            }
-            let room = entries.len() + MORE_ROOM;
-            drop(entries);
-            larger = KVec::with_capacity(room, GFP_KERNEL)?;
-        }
     }
 
     /// Returns the entry with the lowest number above `id`.
@@ -383,7 +361,8 @@ mod tests {
     fn many_entries_are_shown_in_the_order_of_their_numbers() -> Result {
         let registry = Registry::new()?;
         let mut registered = KVec::new();
-        for _ in 0..2 * MORE_ROOM + 1 {
+        const COUNT: usize = 33;
+        for _ in 0..COUNT {
             registered.push(registry.register(Role::Server, 1, peer())?, GFP_KERNEL)?;
         }
         let (mut id, mut count) = (0, 0);
@@ -391,7 +370,7 @@ mod tests {
             assert!(entry.id > id);
             (id, count) = (entry.id, count + 1);
         }
-        assert_eq!(count, 2 * MORE_ROOM + 1);
+        assert_eq!(count, COUNT);
         drop(registered);
         assert!(registry.after(0).is_none());
         Ok(())

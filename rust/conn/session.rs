@@ -154,61 +154,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
         posted
     }
 
-    /// Returns the next thing to do, except for messages, which it posts with `tag`.
-    fn poll<C: Completions>(
-        &self,
-        queue: (&Qp<C>, Tag),
-        credits: impl Fn(&Control) -> u32,
-    ) -> Option<Output> {
-        let mut current = self.session.current.lock();
-        let current = (*current).as_mut()?;
-        loop {
-            if let Some(control) = current.unsent.take() {
-                let credits = credits(&control);
-                match current.post(queue, |out| control.encode(out, credits)) {
-                    Ok(()) => {
-                        trace::control_sent(traced::peer(self.owner()), &control);
-                        current.session.on_posted(&control);
-                    }
-                    Err(PostError::Full) => {
-                        current.unsent = Some(control);
-                        return None;
-                    }
-                    // A queue pair that has failed has its connection closed.
-                    Err(PostError::Invalid | PostError::Broken(_)) => {}
-                }
-            }
-            let output = current.session.poll(self.session.now());
-            self.publish(&current.session);
-            match output {
-                Some(Output::Send(control)) => current.unsent = Some(control),
-                Some(Output::Post { size }) => {
-                    current.wanted = Some(size);
-                    return output;
-                }
-                other => return other,
-            }
-        }
-    }
-
-    /// Tells the session how many Receives are still to become larger. Returns whether that has
-    /// changed.
-    fn receives_grow<C: Completions>(&self, qp: &Qp<C>) -> bool {
-        let count = |current: &mut Current, _| {
-            // The number is read with the lock held, so that no earlier number counts after a later
-            // one. The queue pair may have begun to grow once more, which `receives_posted` has not
-            // noted yet.
-            let smaller = qp.smaller_receives().min(current.smaller);
-            let gone = current.smaller.saturating_sub(smaller);
-            current.smaller = smaller;
-            current.session.on_consumed(gone);
-            self.session.growing.store(smaller != 0, Relaxed);
-            gone != 0
-        };
-        let counted = self.with_current(&mut self.session.current.lock(), count);
-        counted.unwrap_or(false)
-    }
-
     /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
     /// as large; or that this failed. If the reason may pass, the session still wants this size.
     pub(super) fn receives_posted(&self, size: u32, smaller: Result<u32>) {
@@ -254,8 +199,7 @@ impl<R: Role> ConnState<R, R::Owner> {
     /// Carries out what the session has decided, until nothing is left to do now. Call this after
     /// each input to the session. Process context, without spinlocks; does not sleep.
     pub(crate) fn pump(&self, qp: &QpOf<R>) {
-        let credits = |control: &Control| R::credits(self, control.direction);
-        while let Some(output) = self.poll((qp, R::CONTROL), credits) {
+        while let Some(output) = self.poll(qp) {
             trace_output(self.owner(), &output);
             R::decided(self, qp, output);
         }
@@ -273,11 +217,56 @@ impl<R: Role> ConnState<R, R::Owner> {
         current.is_some_and(|current| current.post((qp, R::CONTROL), write).is_ok())
     }
 
-    /// Tells the session if Receives have become larger.
+    /// Tells the session how many Receives are still to become larger, if that has changed.
     #[cold]
     pub(super) fn count_receives(&self, qp: &QpOf<R>) {
-        if self.receives_grow(qp) {
+        let count = |current: &mut Current, _| {
+            // The number is read with the lock held, so that no earlier number counts after a later
+            // one. The queue pair may have begun to grow once more, which `receives_posted` has not
+            // noted yet.
+            let smaller = qp.smaller_receives().min(current.smaller);
+            let gone = current.smaller.saturating_sub(smaller);
+            current.smaller = smaller;
+            current.session.on_consumed(gone);
+            self.session.growing.store(smaller != 0, Relaxed);
+            gone != 0
+        };
+        let counted = self.with_current(&mut self.session.current.lock(), count);
+        if counted.unwrap_or(false) {
             self.pump(qp);
+        }
+    }
+
+    /// Returns the next thing to do, except for messages, which it posts.
+    fn poll(&self, qp: &QpOf<R>) -> Option<Output> {
+        let mut current = self.session.current.lock();
+        let current = (*current).as_mut()?;
+        loop {
+            if let Some(control) = current.unsent.take() {
+                let credits = R::credits(self, control.direction);
+                match current.post((qp, R::CONTROL), |out| control.encode(out, credits)) {
+                    Ok(()) => {
+                        trace::control_sent(traced::peer(self.owner()), &control);
+                        current.session.on_posted(&control);
+                    }
+                    Err(PostError::Full) => {
+                        current.unsent = Some(control);
+                        return None;
+                    }
+                    // A queue pair that has failed has its connection closed.
+                    Err(PostError::Invalid | PostError::Broken(_)) => {}
+                }
+            }
+            let output = current.session.poll(self.session.now());
+            self.publish(&current.session);
+            match output {
+                Some(Output::Send(control)) => current.unsent = Some(control),
+                Some(Output::Post { size }) => {
+                    current.wanted = Some(size);
+                    return output;
+                }
+                other => return other,
+            }
         }
     }
 }

@@ -122,16 +122,6 @@ impl<R, O: XprtRef> ConnState<R, O> {
         self.session.terms.add(more);
     }
 
-    /// Returns whether no message arrived since the connection was made, and records one. Called
-    /// by the completion worker only, which handles one message after the other.
-    fn is_first_message(&self) -> bool {
-        let first = !read_once(&self.established);
-        if first {
-            self.established.store(true, Relaxed);
-        }
-        first
-    }
-
     /// Returns whether a message has arrived since the last call.
     pub(crate) fn take_heard(&self) -> bool {
         let heard = self.heard.load(Relaxed);
@@ -205,7 +195,9 @@ impl<R: Role> Completions for ConnOf<R> {
     #[inline(always)]
     fn received(&self, qp: &Qp<Self>, msg: Incoming<'_, R>) {
         write_once(&self.heard, true);
-        if R::ANSWERS && self.is_first_message() {
+        // Only the completion worker changes the flag, and handles one message after the other.
+        if R::ANSWERS && !read_once(&self.established) {
+            self.established.store(true, Relaxed);
             qp.note_established();
             R::established(self);
         }

@@ -55,7 +55,6 @@ impl PageRef {
     }
 
     /// Returns whether something else has references to the page: it belongs to the page cache.
-    #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: By the type invariant the value owns a reference.
         unsafe { is_shared(self.0) }
@@ -202,7 +201,6 @@ impl Page {
     ///
     /// The user of the piece promises that the device uses it only while `self` exists, and that
     /// [`Self::bytes`] is not called meanwhile.
-    #[inline]
     pub(crate) unsafe fn piece(&self, offset: u32, len: u32) -> Piece {
         let offset = offset.min(PAGE);
         // SAFETY: The bytes are inside one page, which by the type invariants is lowmem. The caller

@@ -84,12 +84,6 @@ impl PagePool {
         // Freeing needs no lock.
         pages.truncate(kept);
     }
-
-    /// Returns the number of free pages.
-    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-    pub(crate) fn free(&self) -> usize {
-        self.free.lock().len()
-    }
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -99,6 +93,11 @@ mod tests {
     use crate::mem::PageRef;
 
     impl PagePool {
+        /// Returns the number of free pages.
+        fn free(&self) -> usize {
+            self.free.lock().len()
+        }
+
         /// Returns a page: a free one, or a new one.
         fn get(&self) -> Result<Page> {
             let mut pages: KVec<Page> = KVec::new();

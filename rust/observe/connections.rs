@@ -319,14 +319,18 @@ mod tests {
         text.as_bytes().strip_prefix(common.as_bytes()) == Some(expected.as_bytes())
     }
 
+    const fn history(connects: u32, lost: Loss, failures: u32, error: i32) -> History {
+        History {
+            connects,
+            lost,
+            failures,
+            error,
+        }
+    }
+
     #[test]
     fn connection_has_all_fields() {
-        let history = History {
-            connects: 2,
-            lost: Loss::Peer,
-            failures: 0,
-            error: 0,
-        };
+        let history = history(2, Loss::Peer, 0, 0);
         let expected = "state=up age_s=100 state_s=50 connects=2 lost=peer failures=0 error=0 \
             probes=6 breaches=8 device=rxe0 port=1 version=2 terms=3 call_bytes=4096 \
             reply_bytes=8192 invalidation=1 backward=1 credit_limit=128 credits=64 in_use=5 \
@@ -342,40 +346,26 @@ mod tests {
 
     #[test]
     fn transport_without_connection_has_its_attempts() {
-        let history = History {
-            connects: 0,
-            lost: Loss::None,
-            failures: 4,
-            error: -111,
-        };
+        let history = history(0, Loss::None, 4, -111);
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
             error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=3\n";
-        let (failing, next) = (12, Some(3));
-        assert!(line_is(
-            None,
-            Some(Pause { failing, next }),
-            history,
-            expected
-        ));
+        let planned = Some(Pause {
+            failing: 12,
+            next: Some(3),
+        });
+        assert!(line_is(None, planned, history, expected));
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
             error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=-1\n";
-        let next = None;
-        assert!(line_is(
-            None,
-            Some(Pause { failing, next }),
-            history,
-            expected
-        ));
+        let under_way = planned.map(|pause| Pause {
+            next: None,
+            ..pause
+        });
+        assert!(line_is(None, under_way, history, expected));
     }
 
     #[test]
     fn server_without_connection_has_its_history_alone() {
-        let history = History {
-            connects: 1,
-            lost: Loss::Peer,
-            failures: 0,
-            error: 0,
-        };
+        let history = history(1, Loss::Peer, 0, 0);
         let expected = "state=down age_s=100 state_s=50 connects=1 lost=peer failures=0 error=0 \
             probes=6 breaches=8\n";
         assert!(line_is(None, None, history, expected));

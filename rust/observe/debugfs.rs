@@ -16,21 +16,17 @@
 use core::marker::PhantomData;
 
 use kernel::bindings;
+use kernel::debugfs::Reader;
 use kernel::error::from_err_ptr;
 use kernel::ffi::{c_char, c_int, c_void};
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 use kernel::str::CStrExt;
 use kernel::sync::Arc;
+use kernel::uaccess::{UserPtr, UserSlice};
 use kernel::{fmt, seq_print, ModuleMetadata};
 
 use super::stats::{BREACHES, REQUESTER_BREACHES};
-
-/// A table that the administrator can read and clear.
-pub(crate) trait Table: fmt::Display + Send + Sync + 'static {
-    /// Removes all entries. May sleep.
-    fn clear(&self);
-}
 
 /// The module's debugfs directory. Dropping it removes the files, and waits for their readers.
 ///
@@ -43,7 +39,11 @@ pub(crate) struct Debugfs<P, C> {
     _connections: Arc<C>,
 }
 
-impl<P: Table, C: fmt::Display + Send + Sync + 'static> Debugfs<P, C> {
+impl<P, C> Debugfs<P, C>
+where
+    P: fmt::Display + Reader + Send + Sync + 'static,
+    C: fmt::Display + Send + Sync + 'static,
+{
     /// Creates the directory and its files. Process context, may sleep.
     ///
     /// A module does this last in its initialisation: if that failed later, the module would be
@@ -61,7 +61,7 @@ impl<P: Table, C: fmt::Display + Send + Sync + 'static> Debugfs<P, C> {
                 &REQUESTER_BREACHES,
                 &Operations::SHOW,
             );
-            dir.file(c"peers", 0o600, &*peers, &Operations::SHOW_AND_CLEAR);
+            dir.file(c"peers", 0o600, &*peers, &Operations::SHOW_AND_READ);
         }
         Self {
             _dir: dir,
@@ -161,11 +161,11 @@ impl<T: fmt::Display> Operations<T> {
     );
 }
 
-impl<T: Table> Operations<T> {
-    /// Operations of a file that shows the `T`, and clears it when it is written to.
-    const SHOW_AND_CLEAR: Self = Self(
+impl<T: fmt::Display + Reader> Operations<T> {
+    /// Operations of a file that shows the `T`, and passes on to the `T` what is written.
+    const SHOW_AND_READ: Self = Self(
         bindings::file_operations {
-            write: Some(clear::<T>),
+            write: Some(write::<T>),
             ..Self::SHOW.0
         },
         PhantomData,
@@ -198,14 +198,14 @@ unsafe extern "C" fn show<T: fmt::Display>(seq: *mut bindings::seq_file, _: *mut
     0
 }
 
-/// Clears a table, whatever the text.
+/// Passes what was written to the data.
 ///
 /// # Safety
 ///
 /// Called by debugfs for a file that [`open`] opened.
-unsafe extern "C" fn clear<T: Table>(
+unsafe extern "C" fn write<T: Reader>(
     file: *mut bindings::file,
-    _: *const c_char,
+    text: *const c_char,
     len: usize,
     _: *mut bindings::loff_t,
 ) -> isize {
@@ -216,7 +216,8 @@ unsafe extern "C" fn clear<T: Table>(
             .private
             .cast::<T>()
     };
-    data.clear();
-    // A length fits: the VFS allows none above `MAX_RW_COUNT`.
-    len as isize
+    let text = UserSlice::new(UserPtr::from_ptr(text.cast_mut().cast()), len);
+    // CAST: A length fits, as the VFS allows none above `MAX_RW_COUNT`, and so does an errno.
+    data.read_from_slice(&mut text.reader())
+        .map_or_else(|error| error.to_errno() as isize, |()| len as isize)
 }

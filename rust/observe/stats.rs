@@ -19,14 +19,15 @@ pub(crate) use requester::{requester_breach, RequesterBreach, REQUESTER_BREACHES
 /// A counter.
 ///
 /// It is accessed with relaxed ordering: a reader may see several counters as of different moments.
-struct Counter(Atomic<u64>);
+pub(crate) struct Counter(Atomic<u64>);
 
 impl Counter {
     const fn new() -> Self {
         Self(Atomic::new(0))
     }
 
-    fn add(&self, n: u64) {
+    /// Adds `n`. Any context.
+    pub(crate) fn add(&self, n: u64) {
         self.0.add(n, Relaxed);
     }
 
@@ -40,12 +41,12 @@ impl Counter {
 /// Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
 /// trace event that belongs to it shows the peer.
 pub(crate) struct BreachCounters<const N: usize> {
-    names: [&'static str; N],
+    names: &'static [&'static str],
     counters: [Counter; N],
 }
 
 impl<const N: usize> BreachCounters<N> {
-    const fn new(names: [&'static str; N]) -> Self {
+    const fn new(names: &'static [&'static str]) -> Self {
         Self {
             names,
             counters: [const { Counter::new() }; N],
@@ -75,10 +76,14 @@ impl<const N: usize> fmt::Display for BreachCounters<N> {
 pub(crate) struct Stats {
     fixup: Counter,
     hardway: Counter,
-    failed_marshal: Counter,
-    bad_reply: Counter,
-    mrs_allocated: Counter,
-    send_queue_full: Counter,
+    /// Calls that could not be prepared, or have to be prepared again.
+    pub(crate) failed_marshal: Counter,
+    /// Replies that were refused, or that report that the call was refused.
+    pub(crate) bad_reply: Counter,
+    /// Memory regions that were allocated.
+    pub(crate) mrs_allocated: Counter,
+    /// Calls that have to wait because the send queue has no room.
+    pub(crate) send_queue_full: Counter,
 }
 
 impl Stats {
@@ -105,26 +110,6 @@ impl Stats {
     /// persistent one.
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
-    }
-
-    /// Counts a call that could not be prepared, or has to be prepared again.
-    pub(crate) fn failed_marshal(&self) {
-        self.failed_marshal.add(1);
-    }
-
-    /// Counts a reply that was refused, or that reports that the call was refused.
-    pub(crate) fn bad_reply(&self) {
-        self.bad_reply.add(1);
-    }
-
-    /// Counts `count` memory regions that were allocated.
-    pub(crate) fn mrs_allocated(&self, count: u32) {
-        self.mrs_allocated.add(count.into());
-    }
-
-    /// Counts a call that has to wait because the send queue has no room.
-    pub(crate) fn send_queue_full(&self) {
-        self.send_queue_full.add(1);
     }
 }
 
@@ -267,12 +252,12 @@ mod tests {
         one.pullup(16);
         s.fixup(17);
         s.hardway(18);
-        (0..19).for_each(|_| s.failed_marshal());
-        (0..20).for_each(|_| s.bad_reply());
+        s.failed_marshal.add(19);
+        s.bad_reply.add(20);
         (0..21).for_each(|_| other.nomsg_call());
-        s.mrs_allocated(24);
+        s.mrs_allocated.add(24);
         other.local_inv(25);
-        (0..26).for_each(|_| s.send_queue_full());
+        s.send_queue_full.add(26);
         one.add(&other);
         (s, one)
     }

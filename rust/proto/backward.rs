@@ -47,7 +47,6 @@ impl Refusal {
 
 /// Returns whether a message is a call. A call that a requester receives belongs to the backward
 /// direction. The XID does not show this, since the two directions may use the same XIDs.
-#[inline]
 //= 8167-4-2 direction told by RPC message type
 pub const fn is_call(message: &Message<'_>) -> bool {
     is_rpc_call(message.payload())
@@ -64,7 +63,6 @@ pub fn is_torn(message: &Message<'_>) -> bool {
 }
 
 /// Returns whether an RPC message, or the inline part of it, is a call.
-#[inline]
 pub const fn is_rpc_call(rpc: &[u8]) -> bool {
     matches!(Direction::of_rpc(rpc), Some(Direction::Call))
 }
@@ -118,7 +116,6 @@ pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal>
 /// # Errors
 ///
 /// [`Refusal::Xid`], [`Refusal::TooLong`].
-#[inline]
 pub fn plain(xid: u32, payload: &[u8], max: u32) -> Result<&[u8], Refusal> {
     if payload.first_chunk() != Some(&xid.to_be_bytes()) {
         return Err(Refusal::Xid);

@@ -111,7 +111,6 @@ pub enum Step {
 macro_rules! transitions {
     ($($event:ident: $($from:ident)|+ => $to:ident;)+) => {
         /// Returns the effect of `event` in state `self`.
-        #[inline]
         pub const fn on(self, event: Event) -> Step {
             match (event, self) {
                 $($((Event::$event, State::$from))|+ => Step::To(State::$to),)+

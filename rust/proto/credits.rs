@@ -27,20 +27,17 @@ impl Credits {
     /// Takes the grant of a reply, which may be any number, and bounds it to `1..=max`. `max` is
     /// the number of replies for which the local side has posted Receives, at least one. Returns
     /// whether the limit changed.
-    #[inline]
     //= 5666-3.3-2 does not get stuck on zero
     //= 5666-3.3-7 grant may be larger or smaller
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
-        let max = if max == 0 { 1 } else { max };
         // INVARIANT: the result lies within `1..=max`.
-        let limit = grant.clamp(1, max);
+        let limit = grant.clamp(1, max.max(1));
         let changed = limit != self.limit;
         self.limit = limit;
         changed
     }
 
     /// Returns the current limit of RPCs in flight, at least one.
-    #[inline]
     pub const fn limit(&self) -> u32 {
         self.limit
     }

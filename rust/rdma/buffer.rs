@@ -133,7 +133,6 @@ impl Buffer {
     }
 
     /// Makes the CPU's writes to the first `len` bytes visible to the device.
-    #[inline]
     pub(super) fn sync_for_device(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.

@@ -84,13 +84,11 @@ impl Progress {
     }
 
     /// Returns whether the queue pair has been drained.
-    #[inline]
     pub(super) fn is_drained(&self) -> bool {
         self.drained.load(Acquire)
     }
 
     /// Returns whether the queue pair has failed, so that a new connection is needed.
-    #[inline]
     pub(super) fn is_broken(&self) -> bool {
         read_once(&self.broken)
     }
@@ -166,7 +164,6 @@ pub(super) struct LastUse {
 
 impl LastUse {
     /// Sets the work request: that at `position` of the queue pair of `progress`.
-    #[inline]
     pub(super) fn set(&mut self, progress: &Arc<Progress>, position: u64) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {
@@ -176,7 +173,6 @@ impl LastUse {
     }
 
     /// Returns whether the device may be using the object.
-    #[inline]
     pub(super) fn in_flight(&self) -> bool {
         self.progress
             .as_ref()

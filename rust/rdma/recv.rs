@@ -102,7 +102,6 @@ impl FilledSlot {
     /// # Safety
     ///
     /// As for [`Self::give_back`]; and the caller is the completion worker.
-    #[inline]
     unsafe fn give_back_in_worker(&mut self, queue: &RecvQueue) {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         let slot = unsafe { &mut *self.slot.as_ptr() };

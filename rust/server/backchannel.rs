@@ -92,7 +92,8 @@ impl Transport for BcXprt {
         let ep = server.endpoint().ok_or(ENOTCONN)?;
         // CAST: `usize` has at least 32 bits.
         let buffers = MAX_BC_REQUESTS as usize;
-        ep.replies().fill(ep.pd(), buffers, buffer_len(&ep))?;
+        // The requester may take longer calls later. The longest call fills a page.
+        ep.replies().fill(ep.pd(), buffers, PAGE_SIZE)?;
         // Another thread may be attaching a transport to this connection. Then this transport has
         // no connection to close.
         let owner = ep.shared().owner();
@@ -141,12 +142,6 @@ impl BcXprt {
             }
         });
     }
-}
-
-/// Returns the length in bytes of a buffer for calls over a connection.
-fn buffer_len(ep: &Endpoint) -> usize {
-    // CAST: `usize` has at least 32 bits.
-    (ep.thresholds().server_to_client as usize).min(PAGE_SIZE)
 }
 
 /// Returns whether a call is short enough for the requester, which takes calls at all.
@@ -214,7 +209,7 @@ pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
     };
     let (xid, credits) = (header.xid(), xprt.data().credits());
     // The grant counts even if the call was abandoned: it is the requester's latest grant.
-    credits.granted(conn, xid, header.credits());
+    credits.granted(conn, xid, header.credits(), 1);
     match xprt.find(xid) {
         Some(rqst) if rqst.slot().data().answered(xid) => complete(conn, rqst, &header),
         Some(rqst) => {

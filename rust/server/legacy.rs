@@ -14,7 +14,7 @@ use kernel::sync::Arc;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
-use super::call::memory::{take_pages, Permit, Spare};
+use super::call::memory::{take_pages, Permit};
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;
@@ -27,6 +27,7 @@ use crate::proto::responder::call;
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
+use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
@@ -83,7 +84,14 @@ fn align() -> u32 {
 /// The state of a connection whose requester may be one of RFC 5666.
 #[pin_data]
 pub(crate) struct Quirks {
-    limits: ConfRdma,
+    /// The length of this side's Receives in bytes, and of the longest message that it sends.
+    inline: Atomic<u32>,
+    /// The RDMA Reads that this side may have outstanding.
+    reads: Atomic<u32>,
+    /// The longest inline reply in bytes that the client accepts; zero before the client sets it.
+    max_reply: Atomic<u32>,
+    /// The RDMA Reads that the client can have active, or `u32::MAX` if they are enough.
+    theirs: Atomic<u32>,
     #[pin]
     replies: ReadChunkReplies,
 }
@@ -93,21 +101,15 @@ pub(crate) struct Sender<'s, R: Role> {
     conn: &'s ConnOf<R>,
     qp: &'s QpOf<R>,
     in_flight: &'s InFlight,
-    spare: &'s Spare,
 }
 
 impl<'s, R: Role> Sender<'s, R> {
     /// Puts the parts together.
-    pub(crate) fn new(
-        (conn, qp): (&'s ConnOf<R>, &'s QpOf<R>),
-        in_flight: &'s InFlight,
-        spare: &'s Spare,
-    ) -> Self {
+    pub(crate) fn new((conn, qp): (&'s ConnOf<R>, &'s QpOf<R>), in_flight: &'s InFlight) -> Self {
         Self {
             conn,
             qp,
             in_flight,
-            spare,
         }
     }
 }
@@ -122,7 +124,10 @@ impl Quirks {
     /// Makes the state of a connection before its handshake.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            limits: ConfRdma::new(),
+            inline: Atomic::new(0),
+            reads: Atomic::new(0),
+            max_reply: Atomic::new(0),
+            theirs: Atomic::new(u32::MAX),
             replies <- ReadChunkReplies::new(),
         })
     }
@@ -141,7 +146,8 @@ impl Quirks {
         inline: u32,
         (reads, wanted): (u8, u8),
     ) -> Result<u8> {
-        self.limits.set(inline, reads);
+        self.inline.store(inline, Relaxed);
+        self.reads.store(reads.into(), Relaxed);
         let limits = pd.limits();
         let served = wanted.min(limits.max_qp_rd_atom);
         if READ_CHUNKS.get() == 0 || has_private_data || served == 0 {
@@ -232,33 +238,73 @@ impl Quirks {
         credits: u32,
     ) -> Result<(SendBuf, usize)> {
         CONF.add(lane(to.qp), 1);
-        let (answer, max_reply) = self.limits.answer(call, align());
+        let (answer, max_reply) = self.answer_conf(call);
         if let Some(reply) = max_reply {
             trace::server::conf_call(peer(to.conn), call.xid(), reply);
         }
         write_answer(to, call.xid(), credits, &answer)
     }
 
+    /// Answers a call of the Connection Configuration Protocol, and keeps the limits that the
+    /// client sets. Returns the answer, and the longest inline reply in bytes if the call sets
+    /// limits.
+    fn answer_conf(&self, call: &call::Call<'_>) -> (Answer, Option<u32>) {
+        let (most, reads) = (self.inline.load(Relaxed), self.reads.load(Relaxed));
+        let ours = conf_rdma::Reply {
+            maxcall_sendsize: most,
+            align: align(),
+            maxrdmaread: reads,
+        };
+        let answer = Answer::to(call.inline(), &ours);
+        let max_reply = answer.request().map(|request| {
+            let reply = service::max_reply(request, most);
+            let enough = service::reads(request.maxrdmaread, reads) == Reads::Free;
+            let theirs = if enough {
+                u32::MAX
+            } else {
+                request.maxrdmaread
+            };
+            self.max_reply.store(reply, Relaxed);
+            self.theirs.store(theirs, Relaxed);
+            reply
+        });
+        (answer, max_reply)
+    }
+
     /// Returns whether the requester bounds the RDMA Reads of this side.
     pub(crate) fn bounds_reads(&self) -> bool {
-        self.limits.bounds_reads()
+        self.theirs.load(Relaxed) != u32::MAX
     }
 
     /// Returns whether the requester serves no RDMA Reads.
     #[cold]
     pub(crate) fn forbids_reads(&self) -> bool {
-        self.limits.allowed() == Reads::Forbidden
+        self.allowed() == Reads::Forbidden
     }
 
     /// Returns whether RDMA Reads are to follow each other.
     #[cold]
     pub(crate) fn fences_reads(&self) -> bool {
-        self.limits.allowed() == Reads::Single
+        self.allowed() == Reads::Single
     }
 
-    /// Applies the limits that the requester has set to the terms for a reply.
+    /// Returns the RDMA Reads that this side may issue.
+    #[cold]
+    fn allowed(&self) -> Reads {
+        service::reads(self.theirs.load(Relaxed), self.reads.load(Relaxed))
+    }
+
+    /// Applies the limits that the requester has set to the terms for a reply. They have precedence
+    /// over private data, which the requester sent before. Version two has other ways to set
+    /// limits.
     pub(crate) fn apply(&self, terms: Thresholds) -> Thresholds {
-        self.limits.apply(terms)
+        match (read_once(&self.max_reply), terms.version) {
+            (0, _) | (_, Version::Two) => terms,
+            (server_to_client, Version::One) => Thresholds {
+                server_to_client,
+                ..terms
+            },
+        }
     }
 
     /// Prepares a reply that cannot be sent otherwise for the requester to read. `permit` takes
@@ -271,13 +317,13 @@ impl Quirks {
         permit: impl FnOnce(usize) -> Option<Permit>,
     ) -> Option<Readable> {
         let (message, call) = reply.parts();
-        if call.version() != Version::One || self.forbids_reads() {
+        if call.version != Version::One || self.forbids_reads() {
             return None;
         }
         let pool = self.replies.pool()?;
         // CAST: `usize` has at least 32 bits.
         let permit = permit((message.len() as usize).div_ceil(PAGE_SIZE) + 2)?;
-        let regions = read_chunks::map(&pool, &message, call.xid()).ok()?;
+        let regions = read_chunks::map(&pool, &message, call.xid).ok()?;
         Some(Readable { regions, permit })
     }
 
@@ -295,11 +341,11 @@ impl Quirks {
         credits: u32,
     ) -> Result {
         let (message, call) = reply.parts();
-        let xid = call.xid();
+        let xid = call.xid;
         trace::server::expose_reply(peer(to.conn), xid, message.len());
         let grant = self.replies.grant(credits);
         let (buf, len) = write_readable(to, call, &regions, grant)?;
-        let mut source = to.spare.source(to.qp.pd())?;
+        let mut source = Source::new(to.qp.pd())?;
         take_pages(reply, &mut source)?;
         let reply = ReadChunkReply {
             xid,
@@ -418,7 +464,7 @@ fn write_readable<R: Role>(
     let room = to.conn.thresholds().server_to_client;
     let mut buf = to.in_flight.send_buffer(to.qp.pd(), room)?;
     let (bytes, kind) = (buf.as_mut_slice(), ListProc::Nomsg);
-    let header = Version::One.begin(bytes, call.xid(), credits, Direction::Reply, kind);
+    let header = Version::One.begin(bytes, call.xid, credits, Direction::Reply, kind);
     let mut header = header.map_err(|_| EMSGSIZE)?;
     for region in regions {
         let segment = traced::segment(region);
@@ -426,83 +472,4 @@ fn write_readable<R: Role>(
     }
     let len = header.finish().map_err(|_| EMSGSIZE)?;
     Ok((buf, len))
-}
-
-/// The limits of a connection, as this side announces them and as the client sets them.
-pub(super) struct ConfRdma {
-    /// The length of this side's Receives in bytes, and of the longest message that it sends.
-    inline: Atomic<u32>,
-    /// The RDMA Reads that this side may have outstanding.
-    reads: Atomic<u32>,
-    /// The longest inline reply in bytes that the client accepts; zero before the client sets it.
-    max_reply: Atomic<u32>,
-    /// The RDMA Reads that the client can have active, or `u32::MAX` if they are enough.
-    theirs: Atomic<u32>,
-}
-
-impl ConfRdma {
-    /// Makes the state of a connection before any call.
-    pub(super) const fn new() -> Self {
-        Self {
-            inline: Atomic::new(0),
-            reads: Atomic::new(0),
-            max_reply: Atomic::new(0),
-            theirs: Atomic::new(u32::MAX),
-        }
-    }
-
-    /// Sets the length of this side's Receives, and how many RDMA Reads it may have outstanding.
-    pub(super) fn set(&self, inline: u32, reads: u8) {
-        self.inline.store(inline, Relaxed);
-        self.reads.store(reads.into(), Relaxed);
-    }
-
-    /// Answers a call of this program, and keeps the limits that the client sets. `align` is the
-    /// alignment that this side recommends. Returns the answer, and the longest inline reply in
-    /// bytes if the call sets limits.
-    pub(super) fn answer(&self, call: &call::Call<'_>, align: u32) -> (Answer, Option<u32>) {
-        let (most, reads) = (self.inline.load(Relaxed), self.reads.load(Relaxed));
-        let ours = conf_rdma::Reply {
-            maxcall_sendsize: most,
-            align,
-            maxrdmaread: reads,
-        };
-        let answer = Answer::to(call.inline(), &ours);
-        let max_reply = answer.request().map(|request| {
-            let reply = service::max_reply(request, most);
-            let enough = service::reads(request.maxrdmaread, reads) == Reads::Free;
-            let theirs = if enough {
-                u32::MAX
-            } else {
-                request.maxrdmaread
-            };
-            self.max_reply.store(reply, Relaxed);
-            self.theirs.store(theirs, Relaxed);
-            reply
-        });
-        (answer, max_reply)
-    }
-
-    /// Returns whether the client bounds the RDMA Reads that this side issues.
-    pub(super) fn bounds_reads(&self) -> bool {
-        self.theirs.load(Relaxed) != u32::MAX
-    }
-
-    /// Returns the RDMA Reads that this side may issue.
-    #[cold]
-    pub(super) fn allowed(&self) -> Reads {
-        service::reads(self.theirs.load(Relaxed), self.reads.load(Relaxed))
-    }
-
-    /// Applies the limits to the terms of the connection. They have precedence over private data,
-    /// which the client sent before. Version two has other ways to set limits.
-    pub(super) fn apply(&self, terms: Thresholds) -> Thresholds {
-        match (read_once(&self.max_reply), terms.version) {
-            (0, _) | (_, Version::Two) => terms,
-            (server_to_client, Version::One) => Thresholds {
-                server_to_client,
-                ..terms
-            },
-        }
-    }
 }

@@ -72,7 +72,7 @@ impl Role for Responder {
         }
         match conn.role().in_flight.fetched(tag) {
             Some(call) => fetched(conn, qp, tag, call),
-            None => endpoint::sent(conn, qp),
+            None => endpoint::free_sent(conn, qp),
         }
         endpoint::resume_parked(conn, qp);
     }

@@ -77,20 +77,24 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
+    let thresholds = thresholds(ep, call);
     if call.lists().is_empty() {
-        match write_inline(ep, &message, call, credits) {
-            Ok((buf, len, rkey)) => {
+        // Read chunks have R_keys as well.
+        let rkey = rkey(call, &thresholds);
+        match write_inline(ep, &message, (call, credits), &thresholds) {
+            Ok((buf, len)) => {
+                let out = Outgoing::inline(buf, len);
                 reply.keep();
-                ep.send_inline(buf, len, rkey);
+                ep.send(Outgoing { rkey, ..out });
             }
             Err(why) => return not_written(ep, reply, credits, why),
         }
         session::replied(ep);
         return Ok(());
     }
-    let written = write(ep, &message, call, credits);
-    let written = written.or_else(|why| write_later(ep, &message, call, credits, why));
-    let mut out = match written {
+    let written = write(ep, &message, (call, credits), &thresholds);
+    let later = |why| write_later(ep, &message, (call, credits), &thresholds, why);
+    let mut out = match written.or_else(later) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -115,7 +119,7 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     let why = match why {
         SendError::Cannot(why) => why,
         SendError::Other(error) => {
-            let (peer, xid) = (traced::peer(ep.shared().owner()), reply.parts().1.xid());
+            let (peer, xid) = (traced::peer(ep.shared().owner()), reply.parts().1.xid);
             trace::server::send_err(peer, xid, error.to_errno());
             ep.shared().force_close();
             return Err(error);
@@ -139,7 +143,7 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
 /// Returns what sending a message of `quirks` needs.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
     let role = ep.role();
-    Sender::new((ep.shared(), ep.qp()), &role.in_flight, &role.spare)
+    Sender::new((ep.shared(), ep.qp()), &role.in_flight)
 }
 
 /// Answers a call that the service does not see, and follows the limits that the call sets. May
@@ -151,29 +155,29 @@ pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
     let Ok((buf, len)) = answer else {
         return ep.shared().force_close();
     };
+    // The requester may send its next call as soon as it has the answer.
+    role.ready.set_bounded(role.quirks.bounds_reads());
     ep.send(Outgoing::inline(buf, len));
     session::replied(ep);
-    role.ready.set_bounded(role.quirks.bounds_reads());
 }
 
 /// Returns the terms for the reply to a call, which has the version of the call.
 fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
     ep.role().quirks.apply(Thresholds {
-        version: call.version(),
+        version: call.version,
         ..ep.thresholds()
     })
 }
 
-/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message,
-/// its length, and the R_key to be invalidated: read chunks have R_keys as well.
+/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message
+/// and its length.
 #[inline(always)]
 fn write_inline(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    call: &Call,
-    credits: u32,
-) -> Result<(SendBuf, usize, Option<u32>), SendError> {
-    let thresholds = thresholds(ep, call);
+    (call, credits): (&Call, u32),
+    thresholds: &Thresholds,
+) -> Result<(SendBuf, usize), SendError> {
     // CAST: a small constant.
     let len = message
         .len()
@@ -186,18 +190,18 @@ fn write_inline(
     let mut buf = ep.send_buffer(thresholds.server_to_client)?;
     let bytes = buf.as_mut_slice();
     let version = thresholds.version;
-    let header = version.inline(bytes, call.xid(), credits, Direction::Reply);
+    let header = version.inline(bytes, call.xid, credits, Direction::Reply);
     let at = header.map_err(|_| EMSGSIZE)?;
     message.copy_to(0, bytes.get_mut(at..len).ok_or(EMSGSIZE)?)?;
-    let cid = traced::cid(ep.qp(), call.receive());
+    let cid = traced::cid(ep.qp(), call.receive);
     trace::server::send_pullup(cid, at, len.saturating_sub(at));
-    Ok((buf, len, rkey(call, &thresholds)))
+    Ok((buf, len))
 }
 
 /// Returns the R_key that the reply invalidates.
 #[inline(always)]
 fn rkey(call: &Call, thresholds: &Thresholds) -> Option<u32> {
-    call.rkey().filter(|_| thresholds.remote_invalidation)
+    call.rkey.filter(|_| thresholds.remote_invalidation)
 }
 
 /// Writes the reply to a call with chunks, and prepares the RDMA Writes before it.
@@ -205,22 +209,23 @@ fn rkey(call: &Call, thresholds: &Thresholds) -> Option<u32> {
 fn write(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    call: &Call,
-    credits: u32,
+    (call, credits): (&Call, u32),
+    thresholds: &Thresholds,
 ) -> Result<Outgoing, SendError> {
-    let (lists, thresholds) = (call.lists(), thresholds(ep, call));
-    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
-    let (bytes, from) = (buf.as_mut_slice(), (call.xid(), credits));
-    let mut writes = Writes::new(ep, message);
-    let written = match Single::new(message.len(), call.marks(), &lists, &thresholds) {
+    let lists = call.lists();
+    let in_flight = &ep.role().in_flight;
+    let (mut buf, source) = in_flight.buffer_and_source(ep.pd(), thresholds.server_to_client)?;
+    let (bytes, from) = (buf.as_mut_slice(), (call.xid, credits));
+    let mut writes = Writes::new(ep, message, source);
+    let written = match Single::new(message.len(), call.marks(), &lists, thresholds) {
         Some(plan) => write_one(&plan, from, bytes, &mut writes)?,
         None => {
-            let plan = Plan::new(message.len(), call.marks(), &lists, &thresholds)?;
+            let plan = Plan::new(message.len(), call.marks(), &lists, thresholds)?;
             write_any(&plan, from, bytes, &mut writes)?
         }
     };
     let Written { header, len, long } = written;
-    let cid = traced::cid(ep.qp(), call.receive());
+    let cid = traced::cid(ep.qp(), call.receive);
     trace::server::encode_lists(cid, bytes, ep.limits());
     trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
@@ -228,7 +233,7 @@ fn write(
         len,
         source: writes.finish()?,
         long,
-        rkey: rkey(call, &thresholds),
+        rkey: rkey(call, thresholds),
     })
 }
 
@@ -238,8 +243,8 @@ fn write(
 fn write_later(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    call: &Call,
-    credits: u32,
+    answer: (&Call, u32),
+    thresholds: &Thresholds,
     mut why: SendError,
 ) -> Result<Outgoing, SendError> {
     for _ in 0..MAPPING_PAUSES {
@@ -247,7 +252,7 @@ fn write_later(
             break;
         }
         fsleep(MAPPING_PAUSE);
-        match write(ep, message, call, credits) {
+        match write(ep, message, answer, thresholds) {
             Ok(out) => return Ok(out),
             Err(error) => why = error,
         }
@@ -318,8 +323,8 @@ fn write_rest(
 struct Writes<'w> {
     ep: &'w Endpoint,
     message: &'w XdrBuf<'w>,
-    /// The list, once there is one.
-    source: Option<Source>,
+    /// The list.
+    source: Source,
     /// RDMA Writes so far. Those that follow each other in a segment count once.
     segments: u64,
     /// R_key and address behind the latest RDMA Write.
@@ -330,11 +335,11 @@ struct Writes<'w> {
 
 impl<'w> Writes<'w> {
     /// Makes the value without RDMA Writes.
-    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>) -> Self {
+    fn new(ep: &'w Endpoint, message: &'w XdrBuf<'w>, source: Source) -> Self {
         Self {
             ep,
             message,
-            source: None,
+            source,
             segments: 0,
             end: None,
             result: Ok(()),
@@ -354,34 +359,25 @@ impl<'w> Writes<'w> {
         let (len, to) = (write.range.len, remote(write));
         self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
         self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
-        let source = match &mut self.source {
-            Some(source) => source,
-            none => none.insert(self.ep.role().spare.source(self.ep.pd())?),
-        };
-        place(self.ep, self.message, source, write)
+        let pieces = self.message.pieces(write.range.start, len);
+        let added = self.source.write(pieces, to, self.ep.limits().sges);
+        added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
     }
 
-    /// Removes and returns the list; `None` without RDMA Writes.
+    /// Returns the list; `None` without RDMA Writes.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn finish(&mut self) -> Result<Option<Source>> {
+    fn finish(self) -> Result<Option<Source>> {
         self.result?;
-        if self.source.is_some() {
-            WRITES.add(lane(self.ep.qp()), self.segments);
+        if self.segments == 0 {
+            self.ep.role().in_flight.put_source(self.source);
+            return Ok(None);
         }
-        Ok(self.source.take())
+        WRITES.add(lane(self.ep.qp()), self.segments);
+        Ok(Some(self.source))
     }
-}
-
-/// Adds an RDMA Write to a list. May sleep.
-#[inline(always)]
-fn place(ep: &Endpoint, message: &XdrBuf<'_>, source: &mut Source, write: &Write) -> Result {
-    let (len, to) = (write.range.len, remote(write));
-    let pieces = message.pieces(write.range.start, len);
-    let added = source.write(pieces, to, ep.limits().sges);
-    added.inspect_err(|error| unmapped(ep.qp(), to, len, *error))
 }
 
 /// Returns the target of an RDMA Write.
@@ -412,14 +408,14 @@ pub(crate) fn refuse(ep: &Endpoint, refusal: &Refusal) {
 #[cold]
 fn too_long(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credits: u32) {
     if let Some((bytes, segments)) = too_small(call, why, len) {
-        let cid = traced::cid(ep.qp(), call.receive());
+        let cid = traced::cid(ep.qp(), call.receive);
         trace::server::small_wrch_err(cid, bytes, segments);
     }
-    failure::report(ep.shared(), call.xid(), RequesterBreach::ReplyRoom);
+    failure::report(ep.shared(), call.xid, RequesterBreach::ReplyRoom);
     send_error(
         ep,
-        call.version().number(),
-        (call.xid(), credits),
+        call.version.number(),
+        (call.xid, credits),
         ErrorBody::BadHeader,
     );
 }

@@ -10,7 +10,7 @@ use super::conn::accept::Prepared;
 use super::conn::endpoint::{Accepted, Endpoint};
 use super::conn::failure::name;
 use super::conn::listener::{Listener, Service};
-use super::recv::recvfrom::Receiver;
+use super::recv::recvfrom;
 use super::{log, send};
 use crate::mem::SockAddr;
 use crate::sunrpc::svc::receive::{Incoming, Receipt};
@@ -103,7 +103,7 @@ impl Connection for Server {
             incoming.mark_empty();
             return incoming.received().nothing();
         };
-        Receiver { ep: &ep }.receive(incoming)
+        recvfrom::receive(&ep, incoming)
     }
 
     #[inline(always)]

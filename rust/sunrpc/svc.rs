@@ -73,13 +73,13 @@ pub(crate) mod xprt;
 
 use core::pin::Pin;
 
-use kernel::error::to_result;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::ThisModule;
 
 use self::class::Class;
 use self::transport::Listener;
+use self::xprt::{Implementation, Listening};
 use crate::raw;
 
 /// Registers `L` with SUNRPC. May sleep.
@@ -115,7 +115,7 @@ pub(crate) unsafe fn register<L: Listener>(
     let raw = raw::svc_xprt_class {
         xcl_name: L::NAME.as_char_ptr(),
         xcl_owner: module.as_ptr(),
-        xcl_ops: ops::listener::<L>(),
+        xcl_ops: &<L as Implementation<Listening>>::OPS,
         xcl_max_payload: L::MAX_PAYLOAD,
         xcl_ident: L::IDENT,
         ..Default::default()
@@ -125,18 +125,9 @@ pub(crate) unsafe fn register<L: Listener>(
     // INVARIANT: The class has entered.
     let registration = ClassRegistration { class };
     // SAFETY: The class is complete, pinned and lives until it is unregistered.
-    match unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) } {
-        0 => Ok(registration),
-        rc if rc == EEXIST.to_errno() => {
-            pr_err!(
-                "RPC server transport {} exists: unload the module that provides it first\n",
-                L::NAME
-            );
-            // insmod interprets EEXIST as "this module is loaded".
-            Err(EBUSY)
-        }
-        rc => to_result(rc).and(Err(EINVAL)),
-    }
+    let rc = unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) };
+    super::registered(rc, "RPC server transport", L::NAME)?;
+    Ok(registration)
 }
 
 /// Keeps a class registered.

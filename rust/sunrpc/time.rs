@@ -11,7 +11,6 @@ use kernel::time::{msecs_to_jiffies, Jiffies};
 pub(super) const HZ: Jiffies = u32_as_usize(k::CONFIG_HZ);
 
 /// Returns the current time, in jiffies.
-#[inline]
 pub(super) fn now() -> Jiffies {
     // SAFETY: `jiffies` is a static of the kernel. It changes concurrently, so the read is
     // volatile.

@@ -65,3 +65,5 @@ pub(crate) mod stats;
 pub(crate) mod transport;
 
 pub(crate) use self::handle::{Xprt, XprtHandle};
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+pub(crate) use self::ops::table as operations;

@@ -55,9 +55,7 @@ impl Settings {
         receive: Size::MIN,
         versions: None,
     };
-}
 
-impl Settings {
     /// Returns whether the peer has said that it supports version two.
     pub fn supports_two(&self) -> bool {
         self.versions

@@ -14,7 +14,6 @@ pub(super) struct Cursor<'a> {
 
 impl<'a> Cursor<'a> {
     /// Starts at the first byte of `bytes`.
-    #[inline]
     pub(super) const fn new(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
@@ -23,13 +22,11 @@ impl<'a> Cursor<'a> {
     }
 
     /// Returns the bytes that were not read yet.
-    #[inline]
     pub(super) const fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
     /// Returns the number of bytes read so far.
-    #[inline]
     pub(super) const fn offset(&self) -> usize {
         self.len.wrapping_sub(self.rest.len())
     }
@@ -113,7 +110,6 @@ impl<'a> Cursor<'a> {
 
     /// Reads the next counted opaque data, and skips its padding. The bytes of the padding are not
     /// checked, since they carry no data.
-    #[inline]
     //= XC-2.1-1 length beyond the message
     pub(super) fn opaque(&mut self) -> Result<&'a [u8], DecodeError> {
         // CAST: `usize` has at least 32 bits. A length beyond the input is refused.

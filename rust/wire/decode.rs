@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Decodes a received message. Both versions share this code. [`VersionDecoder`] has the parts in
-//! which they differ.
+//! Decodes a received message. Both versions share this code.
 
 use super::cursor::Cursor;
-use super::lists::{ABSENT_LEN, ONE_CHUNK_LEN};
-use super::message::{Body, ErrorBody, HeaderKind, Message, Proc};
-use super::{DecodeError, Direction, ListProc, Lists, Prefix, Version, What};
+use super::lists::ONE_CHUNK_LEN;
+use super::message::{Body, ErrorBody, Message, Proc};
+use super::{
+    peek, DecodeError, Direction, ListProc, Lists, Prefix, ReadSegment, Segment, Version, What,
+};
 
 /// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///
@@ -44,7 +45,10 @@ impl Limits {
 // CAST: reads the discriminants of a `repr(u32)` enum.
 const MSG: u32 = Proc::Msg as u32;
 const NOMSG: u32 = Proc::Nomsg as u32;
+const MSGP: u32 = Proc::Msgp as u32;
+const DONE: u32 = Proc::Done as u32;
 const ERROR: u32 = Proc::Error as u32;
+const OPTIONAL: u32 = Proc::Optional as u32;
 
 /// ERR_VERS and RDMA2_ERR_VERS.
 pub(super) const ERR_VERS: u32 = 1;
@@ -71,93 +75,109 @@ pub struct OneSegment<'a, S> {
     pub payload: &'a [u8],
 }
 
-/// The parts of decoding in which the versions differ. `MIN` is the length of a header with three
-/// absent lists.
-pub(super) trait VersionDecoder<const MIN: usize> {
-    /// The version.
-    const VERSION: Version;
-
-    /// The kind of an RDMA_ERROR header.
-    const ERROR_KIND: HeaderKind;
-
-    /// Reads the words between the four fixed words and the chunk lists.
+impl<'a> Message<'a> {
+    /// Decodes a message of any version.
     ///
     /// # Errors
     ///
-    /// [`What::Truncated`], [`What::Direction`].
-    fn kind(c: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError>;
+    /// The errors of [`Message::decode_as`], and [`What::Version`] for an unsupported version.
+    pub fn decode(bytes: &'a [u8], limits: &Limits) -> Result<Self, DecodeError> {
+        let version = peek(bytes)?.version;
+        match Version::from_u32(version) {
+            Some(version) => Self::decode_as(version, bytes, limits),
+            None => Err(DecodeError::new(What::Version(version), 4)),
+        }
+    }
 
-    /// Reads those words from a header with three absent lists. Returns `None` if they are
-    /// malformed.
-    fn kind_of_inline(header: &[u8; MIN]) -> Option<HeaderKind>;
-
-    /// Decodes a message type that only this version has.
+    /// Decodes a message that must be of this version.
+    ///
+    /// Bytes after an RDMA_NOMSG, RDMA_DONE or RDMA_ERROR header are ignored: RFC 5666 pads
+    /// ERR_CHUNK with eight words, RFC 8166 does not. The RPC message is not decoded;
+    /// [`Message::check_direction`] compares its direction with the header's.
     ///
     /// # Errors
     ///
-    /// The errors of [`Message::decode_as`].
-    fn decode_own<'a>(
-        prefix: &Prefix,
-        c: &mut Cursor<'a>,
+    /// A [`DecodeError`] that names the first item that is truncated, unknown, malformed or beyond
+    /// `limits`.
+    #[inline(always)]
+    //= 5666-4.2-1 header and chunks are checked
+    pub fn decode_as(
+        version: Version,
+        bytes: &'a [u8],
         limits: &Limits,
-    ) -> Result<Message<'a>, DecodeError>;
+    ) -> Result<Self, DecodeError> {
+        let Some((prefix, direction, payload)) = Self::split_plain(version, bytes) else {
+            return decode_any(version, bytes, limits);
+        };
+        let lists = Lists::EMPTY;
+        let (len, body) = (version.min_header(), Body::Msg { lists, payload });
+        Ok(Self::new(version, direction, &prefix, len, body))
+    }
+
+    /// Splits a message without chunks, which is an RDMA_MSG with three absent lists, into its
+    /// first words, its direction if the version has one, and the RPC message. Returns `None` for
+    /// any other message, well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_plain(
+        version: Version,
+        bytes: &'a [u8],
+    ) -> Option<(Prefix, Option<Direction>, &'a [u8])> {
+        let (prefix, direction, rest) = split(version, bytes)?;
+        let (lists, payload) = rest.split_first_chunk()?;
+        let plain = prefix.proc == MSG && Lists::are_absent(lists);
+        plain.then_some((prefix, direction, payload))
+    }
+
+    /// Splits an RDMA_MSG or RDMA_NOMSG with a read list of one segment and no other chunk. Returns
+    /// `None` for any other message, well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_one_read(
+        version: Version,
+        bytes: &'a [u8],
+    ) -> Option<OneSegment<'a, ReadSegment>> {
+        split_single(version, bytes, Lists::one_read)
+    }
+
+    /// Splits an RDMA_MSG or RDMA_NOMSG with a write chunk of one segment and no other chunk.
+    /// Returns `None` for any other message, well-formed or not, and for one of another version.
+    #[inline(always)]
+    pub fn split_one_write(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a, Segment>> {
+        split_single(version, bytes, Lists::one_write)
+    }
 }
 
-/// Decodes a message that must be of the version of `D`.
-///
-/// # Errors
-///
-/// The errors of [`Message::decode_as`].
-#[inline]
-pub(super) fn decode<'a, D: VersionDecoder<MIN>, const MIN: usize>(
-    bytes: &'a [u8],
-    limits: &Limits,
-) -> Result<Message<'a>, DecodeError> {
-    let Some((prefix, kind, payload)) = split_inline::<D, MIN>(bytes) else {
-        return decode_any::<D, MIN>(bytes, limits);
-    };
-    let body = Body::Msg {
-        lists: Lists::EMPTY,
-        payload,
-    };
-    Ok(Message::new(&prefix, kind, MIN, body))
-}
-
-/// Splits an RDMA_MSG with three absent lists, by far the most common message, with a few
-/// comparisons. Returns `None` for any other message, well-formed or not.
+/// Splits a message of this version into its first words, its direction if the version has one, and
+/// the bytes with which the chunk lists of an RDMA_MSG begin.
 #[inline(always)]
-pub(super) fn split_inline<D: VersionDecoder<MIN>, const MIN: usize>(
-    bytes: &[u8],
-) -> Option<(Prefix, HeaderKind, &[u8])> {
-    let (head, payload) = bytes.split_first_chunk::<MIN>()?;
-    let prefix = Prefix::from_bytes(head.first_chunk()?);
-    let plain = prefix.version == D::VERSION.number() && prefix.proc == MSG;
-    if !plain || !Lists::are_absent(head.last_chunk()?) {
+pub(super) fn split(version: Version, bytes: &[u8]) -> Option<(Prefix, Option<Direction>, &[u8])> {
+    let (head, rest) = bytes.split_first_chunk()?;
+    let prefix = Prefix::from_bytes(head);
+    if prefix.version != version.number() {
         return None;
     }
-    Some((prefix, D::kind_of_inline(head)?, payload))
+    let Version::Two = version else {
+        return Some((prefix, None, rest));
+    };
+    let (word, rest) = rest.split_first_chunk()?;
+    let direction = Direction::from_u32(u32::from_be_bytes(*word))?;
+    Some((prefix, Some(direction), rest))
 }
 
 /// Splits an RDMA_MSG or RDMA_NOMSG with one chunk of one segment, which `lists` recognizes, with a
 /// few comparisons. Returns `None` for any other message, well-formed or not.
 #[inline(always)]
-pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
+fn split_single<'a, S>(
+    version: Version,
     bytes: &'a [u8],
     lists: impl FnOnce(&'a [u8; ONE_CHUNK_LEN]) -> Option<(Lists<'a>, S)>,
 ) -> Option<OneSegment<'a, S>> {
-    let head = bytes.first_chunk::<MIN>()?;
-    let prefix = Prefix::from_bytes(head.first_chunk()?);
-    if prefix.version != D::VERSION.number() {
-        return None;
-    }
+    let (prefix, direction, rest) = split(version, bytes)?;
     let proc = match prefix.proc {
         MSG => ListProc::Msg,
         NOMSG => ListProc::Nomsg,
         _ => return None,
     };
-    let behind = bytes.get(MIN.wrapping_sub(ABSENT_LEN)..)?;
-    let (chunk, payload) = behind.split_first_chunk::<{ ONE_CHUNK_LEN }>()?;
-    let direction = D::kind_of_inline(head)?.direction();
+    let (chunk, payload) = rest.split_first_chunk()?;
     let (lists, segment) = lists(chunk)?;
     Some(OneSegment {
         prefix,
@@ -171,16 +191,17 @@ pub(super) fn split_single<'a, D: VersionDecoder<MIN>, const MIN: usize, S>(
 
 /// Decodes any message.
 #[inline(never)]
-fn decode_any<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+fn decode_any<'a>(
+    version: Version,
     bytes: &'a [u8],
     limits: &Limits,
 ) -> Result<Message<'a>, DecodeError> {
     let mut c = Cursor::new(bytes);
-    let prefix = Prefix::decode(&mut c, D::VERSION.number())?;
+    let prefix = Prefix::decode(&mut c, version.number())?;
     if prefix.proc != MSG && prefix.proc != NOMSG {
-        return decode_rare::<D, MIN>(prefix, c, limits);
+        return decode_rare(version, prefix, c, limits);
     }
-    let kind = D::kind(&mut c)?;
+    let direction = direction(&mut c, version)?;
     let lists = Lists::decode(&mut c, limits)?;
     let payload = c.rest();
     let body = if prefix.proc == MSG {
@@ -188,21 +209,54 @@ fn decode_any<'a, D: VersionDecoder<MIN>, const MIN: usize>(
     } else {
         Body::Nomsg { lists }
     };
-    Ok(Message::new(&prefix, kind, c.offset(), body))
+    Ok(Message::new(version, direction, &prefix, c.offset(), body))
+}
+
+/// Reads the direction from the header, if the version has one.
+fn direction(c: &mut Cursor<'_>, version: Version) -> Result<Option<Direction>, DecodeError> {
+    let Version::Two = version else {
+        return Ok(None);
+    };
+    let word = c.word()?;
+    let direction = Direction::from_u32(word);
+    direction
+        .map(Some)
+        .ok_or_else(|| c.error_before(What::Direction(word)))
 }
 
 /// Decodes the message types other than RDMA_MSG and RDMA_NOMSG.
 #[inline(never)]
-fn decode_rare<'a, D: VersionDecoder<MIN>, const MIN: usize>(
+//= V2-3.2-1 XID and credits of the direction
+//= V2-4.2.2-3 direction of error is REPLY
+fn decode_rare<'a>(
+    version: Version,
     prefix: Prefix,
     mut c: Cursor<'a>,
     limits: &Limits,
 ) -> Result<Message<'a>, DecodeError> {
-    if prefix.proc != ERROR {
-        return D::decode_own(&prefix, &mut c, limits);
-    }
-    let body = Body::Error(error(&mut c, D::VERSION)?);
-    Ok(Message::new(&prefix, D::ERROR_KIND, c.offset(), body))
+    let (direction, body) = match (version, prefix.proc) {
+        (_, ERROR) => (Some(Direction::Reply), Body::Error(error(&mut c, version)?)),
+        (Version::One, MSGP) => (
+            None,
+            Body::Msgp {
+                align: c.word()?,
+                thresh: c.word()?,
+                lists: Lists::decode(&mut c, limits)?,
+                payload: c.rest(),
+            },
+        ),
+        (Version::One, DONE) => (Some(Direction::Call), Body::Done),
+        (Version::Two, OPTIONAL) => (
+            direction(&mut c, version)?,
+            Body::Optional {
+                opttype: c.word()?,
+                optinfo: c.opaque()?,
+                payload: c.rest(),
+            },
+        ),
+        (_, proc) => return Err(DecodeError::new(What::Proc(proc), 12)),
+    };
+    Ok(Message::new(version, direction, &prefix, c.offset(), body))
 }
 
 /// Decodes the body of RDMA_ERROR. Both versions number their errors alike.

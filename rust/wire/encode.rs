@@ -58,7 +58,6 @@ pub(super) struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    #[inline]
     fn new(buf: &'b mut [u8]) -> Self {
         Self {
             total: buf.len(),
@@ -67,7 +66,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Starts a message with its four fixed words.
-    #[inline]
     pub(super) fn start(buf: &'b mut [u8], prefix: Prefix) -> Result<Self> {
         let mut writer = Self::new(buf);
         writer.put(prefix.to_bytes())?;
@@ -75,7 +73,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Returns the next `N` bytes of the buffer for writing.
-    #[inline]
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
         match mem::take(&mut self.rest).split_first_chunk_mut() {
             Some((head, rest)) => {
@@ -87,7 +84,6 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends `bytes`.
-    #[inline]
     pub(super) fn put<const N: usize>(&mut self, bytes: [u8; N]) -> Result {
         *self.array()? = bytes;
         Ok(())
@@ -106,19 +102,16 @@ impl<'b> Writer<'b> {
     }
 
     /// Appends a 32-bit word.
-    #[inline]
     pub(super) fn word(&mut self, word: u32) -> Result {
         self.put(word.to_be_bytes())
     }
 
     /// Returns the number of bytes written. Meaningless after a failure.
-    #[inline]
     pub(super) fn written(&self) -> usize {
         self.total.wrapping_sub(self.rest.len())
     }
 
     /// Starts the chunk lists.
-    #[inline]
     pub(super) fn lists(self) -> ReadListWriter<'b> {
         ReadListWriter { writer: self }
     }
@@ -138,7 +131,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn segment(&mut self, position: u32, segment: Segment) -> Result {
         let dest: &mut [u8; ReadSegment::LEN] = self.writer.array()?;
         let [d0, d1, d2, d3, p0, p1, p2, p3, target @ ..] = dest;
@@ -154,7 +146,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn write_list(mut self) -> Result<WriteListWriter<'b>> {
         self.writer.put(ABSENT)?;
         Ok(WriteListWriter {
@@ -168,7 +159,6 @@ impl<'b> ReadListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put([0; 12])?;
         Ok(self.writer.written())
@@ -188,7 +178,6 @@ impl<'b> WriteListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn chunk(self) -> Result<ChunkWriter<'b, false>> {
         ChunkWriter::open(self.writer)
     }
@@ -198,7 +187,6 @@ impl<'b> WriteListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn reply_chunk(mut self) -> Result<ChunkWriter<'b, true>> {
         self.writer.put(ABSENT)?;
         ChunkWriter::open(self.writer)
@@ -210,7 +198,6 @@ impl<'b> WriteListWriter<'b> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn finish(mut self) -> Result<usize> {
         self.writer.put([0; 8])?;
         Ok(self.writer.written())
@@ -228,7 +215,6 @@ pub struct ChunkWriter<'b, const REPLY: bool> {
 }
 
 impl<'b, const REPLY: bool> ChunkWriter<'b, REPLY> {
-    #[inline]
     fn open(mut writer: Writer<'b>) -> Result<Self> {
         writer.put(PRESENT)?;
         let count_at = writer.array()?;
@@ -245,14 +231,12 @@ impl<'b, const REPLY: bool> ChunkWriter<'b, REPLY> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn segment(&mut self, segment: Segment) -> Result {
         self.writer.put(segment.to_bytes())?;
         self.count = self.count.wrapping_add(1);
         Ok(())
     }
 
-    #[inline]
     fn close(self) -> Writer<'b> {
         *self.count_at = self.count.to_be_bytes();
         self.writer
@@ -261,7 +245,6 @@ impl<'b, const REPLY: bool> ChunkWriter<'b, REPLY> {
 
 impl<'b> ChunkWriter<'b, false> {
     /// Closes the chunk.
-    #[inline]
     pub fn end(self) -> WriteListWriter<'b> {
         WriteListWriter {
             writer: self.close(),
@@ -271,7 +254,6 @@ impl<'b> ChunkWriter<'b, false> {
 
 impl ChunkWriter<'_, true> {
     /// Closes the chunk and the header. Returns the header's length in bytes.
-    #[inline]
     pub fn finish(self) -> usize {
         self.close().written()
     }

@@ -15,7 +15,6 @@ impl Version {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     //= 5666-3.3-1 call requests any number of credits
     pub fn begin(
         self,
@@ -39,7 +38,6 @@ impl Version {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`].
-    #[inline]
     pub fn inline(
         self,
         buf: &mut [u8],
@@ -68,7 +66,6 @@ impl Version {
     }
 
     /// Starts a message with its four fixed words.
-    #[inline]
     pub(super) fn start(
         self,
         buf: &mut [u8],
@@ -80,7 +77,6 @@ impl Version {
     }
 }
 
-#[inline]
 fn start(
     version: u32,
     buf: &mut [u8],

@@ -44,25 +44,21 @@ impl<'a> Lists<'a> {
     };
 
     /// Returns whether all three lists are absent: a message with everything inline.
-    #[inline]
     pub const fn is_empty(&self) -> bool {
         self.reads.is_empty() && self.writes.is_empty() && self.reply.is_none()
     }
 
     /// Iterates over the entries of the read list, in order.
-    #[inline]
     pub const fn read_list(&self) -> ReadSegments<'a> {
         ReadSegments { rest: self.reads }
     }
 
     /// Iterates over the chunks of the write list, in order.
-    #[inline]
     pub const fn write_list(&self) -> WriteChunks<'a> {
         WriteChunks { rest: self.writes }
     }
 
     /// Returns the reply chunk, if there is one.
-    #[inline]
     pub const fn reply_chunk(&self) -> Option<WriteChunk<'a>> {
         match self.reply {
             Some(segments) => Some(WriteChunk { segments }),
@@ -72,14 +68,12 @@ impl<'a> Lists<'a> {
 
     /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk:
     /// what a responder keeps of a call until its reply. [`Self::of_results`] is the inverse.
-    #[inline]
     pub const fn results(&self) -> (&'a [u8], Option<&'a [u8]>) {
         (self.writes, self.reply)
     }
 
     /// Makes lists of what [`Self::results`] has returned. The read list is absent. Other bytes
     /// give chunks that end early.
-    #[inline]
     pub const fn of_results(writes: &'a [u8], reply: Option<&'a [u8]>) -> Self {
         Self {
             reads: &[],
@@ -89,7 +83,6 @@ impl<'a> Lists<'a> {
     }
 
     /// Returns whether twelve encoded bytes are three absent lists.
-    #[inline]
     pub(super) const fn are_absent(words: &[u8; ABSENT_LEN]) -> bool {
         let [a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3] = *words;
         let first = u64::from_ne_bytes([a0, a1, a2, a3, a4, a5, a6, a7]);
@@ -166,14 +159,12 @@ impl<'a> Lists<'a> {
     }
 
     /// Returns the segment of the read list, if it has exactly one.
-    #[inline]
     pub fn only_read(&self) -> Option<ReadSegment> {
         let entry = <&[u8; ReadSegment::LEN]>::try_from(self.reads).ok()?;
         Some(ReadSegment::from_bytes(entry))
     }
 
     /// Returns the segment of the write list, if it has exactly one and there is no reply chunk.
-    #[inline]
     pub fn only_write(&self) -> Option<Segment> {
         // A chunk of another length has another number of segments.
         let chunk = <&[u8; WRITE_CHUNK]>::try_from(self.writes).ok()?;
@@ -183,7 +174,6 @@ impl<'a> Lists<'a> {
     }
 
     /// Returns the segment of the reply chunk, if it has exactly one and the write list is absent.
-    #[inline]
     pub fn only_reply(&self) -> Option<Segment> {
         let segment = <&[u8; Segment::LEN]>::try_from(self.reply?).ok()?;
         self.writes.is_empty().then(|| Segment::from_bytes(segment))
@@ -192,7 +182,6 @@ impl<'a> Lists<'a> {
 
 /// Returns whether the word where the chunk lists of a message begin is the one that announces an
 /// entry of the read list. Nothing else of the message is checked: it may have no chunk lists.
-#[inline]
 pub fn has_read_list(bytes: &[u8]) -> bool {
     let version = peek(bytes).map(|prefix| Version::from_u32(prefix.version));
     let Ok(Some(version)) = version else {
@@ -289,21 +278,12 @@ pub struct ReadSegments<'a> {
 impl Iterator for ReadSegments<'_> {
     type Item = ReadSegment;
 
-    #[inline]
     fn next(&mut self) -> Option<ReadSegment> {
         let (entry, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(ReadSegment::from_bytes(entry))
     }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let n = self.rest.len() / ReadSegment::LEN;
-        (n, Some(n))
-    }
 }
-
-impl ExactSizeIterator for ReadSegments<'_> {}
 
 /// Iterator over the chunks of a write list.
 #[derive(Clone, Copy, Debug)]
@@ -314,7 +294,6 @@ pub struct WriteChunks<'a> {
 impl<'a> Iterator for WriteChunks<'a> {
     type Item = WriteChunk<'a>;
 
-    #[inline]
     fn next(&mut self) -> Option<WriteChunk<'a>> {
         let (head, rest) = self.rest.split_first_chunk::<8>()?;
         let [_, _, _, _, count @ ..] = *head;
@@ -338,7 +317,6 @@ pub struct WriteChunk<'a> {
 
 impl<'a> WriteChunk<'a> {
     /// Iterates over the segments in order.
-    #[inline]
     pub const fn segments(&self) -> Segments<'a> {
         Segments {
             rest: self.segments,
@@ -346,7 +324,6 @@ impl<'a> WriteChunk<'a> {
     }
 
     /// Returns the number of segments, possibly none.
-    #[inline]
     pub const fn count(&self) -> usize {
         self.segments.len() / Segment::LEN
     }
@@ -369,18 +346,9 @@ pub struct Segments<'a> {
 impl Iterator for Segments<'_> {
     type Item = Segment;
 
-    #[inline]
     fn next(&mut self) -> Option<Segment> {
         let (segment, rest) = self.rest.split_first_chunk()?;
         self.rest = rest;
         Some(Segment::from_bytes(segment))
     }
-
-    #[inline]
-    fn size_hint(&self) -> (usize, Option<usize>) {
-        let n = self.rest.len() / Segment::LEN;
-        (n, Some(n))
-    }
 }
-
-impl ExactSizeIterator for Segments<'_> {}

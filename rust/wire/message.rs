@@ -7,31 +7,12 @@ use super::{Direction, Lists, Prefix, Version};
 /// A decoded message of either version. Its accessors cannot fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message<'a> {
-    kind: HeaderKind,
+    version: Version,
+    direction: Option<Direction>,
     xid: u32,
     credits: u32,
     header_len: usize,
     body: Body<'a>,
-}
-
-/// The version of a header, and the direction that it names; version one names none.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum HeaderKind {
-    /// Version one.
-    One,
-    /// Version two, and the direction.
-    Two(Direction),
-}
-
-impl HeaderKind {
-    /// Returns the direction that the header names.
-    #[inline]
-    pub(super) const fn direction(self) -> Option<Direction> {
-        match self {
-            Self::One => None,
-            Self::Two(direction) => Some(direction),
-        }
-    }
 }
 
 /// Message types, `enum rdma_proc` (RFC 8166 section 4.2.4) and `enum rpcrdma2_proc`. Both versions
@@ -121,13 +102,15 @@ impl<'a> Message<'a> {
     /// Makes a message of its decoded parts.
     #[inline(always)]
     pub(super) const fn new(
+        version: Version,
+        direction: Option<Direction>,
         prefix: &Prefix,
-        kind: HeaderKind,
         header_len: usize,
         body: Body<'a>,
     ) -> Self {
         Self {
-            kind,
+            version,
+            direction,
             xid: prefix.xid,
             credits: prefix.credits,
             header_len,
@@ -136,22 +119,16 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the version of the message.
-    #[inline]
     pub const fn version(&self) -> Version {
-        match self.kind {
-            HeaderKind::One => Version::One,
-            HeaderKind::Two(_) => Version::Two,
-        }
+        self.version
     }
 
     /// Returns the transaction ID, in the XID space of the message's direction.
-    #[inline]
     pub const fn xid(&self) -> u32 {
         self.xid
     }
 
     /// Returns the credits requested (call) or granted (reply), as sent. Clamp them before use.
-    #[inline]
     pub const fn credits(&self) -> u32 {
         self.credits
     }
@@ -159,12 +136,7 @@ impl<'a> Message<'a> {
     /// Returns the direction that the header names, or that follows from the message type. `None`
     /// for version-one messages with chunk lists: there only the RPC message shows it.
     pub const fn direction(&self) -> Option<Direction> {
-        match (self.kind, &self.body) {
-            (HeaderKind::Two(direction), _) => Some(direction),
-            (HeaderKind::One, Body::Done) => Some(Direction::Call),
-            (HeaderKind::One, Body::Error(_)) => Some(Direction::Reply),
-            (HeaderKind::One, _) => None,
-        }
+        self.direction
     }
 
     /// Returns the length of the header in bytes. An RPC message, if there is one, starts there.
@@ -174,13 +146,11 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the content of the message.
-    #[inline]
     pub const fn body(&self) -> &Body<'a> {
         &self.body
     }
 
     /// Returns the message type.
-    #[inline]
     pub const fn proc(&self) -> Proc {
         match self.body {
             Body::Msg { .. } => Proc::Msg,
@@ -193,7 +163,6 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the chunk lists, if the message has any.
-    #[inline]
     pub const fn lists(&self) -> Option<&Lists<'a>> {
         match &self.body {
             Body::Msg { lists, .. } | Body::Nomsg { lists } | Body::Msgp { lists, .. } => {
@@ -204,7 +173,6 @@ impl<'a> Message<'a> {
     }
 
     /// Returns the inline part of the RPC message. It is empty when there is none.
-    #[inline]
     pub const fn payload(&self) -> &'a [u8] {
         match self.body {
             Body::Msg { payload, .. }

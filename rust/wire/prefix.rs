@@ -28,7 +28,6 @@ impl Prefix {
     pub const LEN: usize = 16;
 
     /// Reads the four words.
-    #[inline]
     pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
         let [x0, x1, x2, x3, v0, v1, v2, v3, c0, c1, c2, c3, p0, p1, p2, p3] = *b;
         Self {
@@ -62,14 +61,7 @@ impl Prefix {
         Ok(prefix)
     }
 
-    /// Returns the error about a message type that the version does not have.
-    #[cold]
-    pub(super) const fn unknown_proc(proc: u32) -> DecodeError {
-        DecodeError::new(What::Proc(proc), 12)
-    }
-
     /// Encodes the four words.
-    #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
         // The compiler stores one number with one instruction. CAST: widening; `From` is not const.
         let call = (self.xid as u128) << 96 | (self.version as u128) << 64;
@@ -84,7 +76,6 @@ impl Prefix {
 /// # Errors
 ///
 /// [`What::Truncated`] when there are fewer than sixteen bytes.
-#[inline]
 //= 5666-4.1-2 header's XID alone
 pub const fn peek(bytes: &[u8]) -> Result<Prefix, DecodeError> {
     match bytes.first_chunk() {

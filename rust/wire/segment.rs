@@ -22,7 +22,6 @@ impl Segment {
     pub const LEN: usize = 16;
 
     /// Reads a segment from its sixteen bytes.
-    #[inline]
     pub const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
         let [h0, h1, h2, h3, l0, l1, l2, l3, o0, o1, o2, o3, o4, o5, o6, o7] = *b;
         Self {
@@ -33,7 +32,6 @@ impl Segment {
     }
 
     /// Encodes this segment in its sixteen bytes.
-    #[inline]
     pub const fn to_bytes(self) -> [u8; Self::LEN] {
         // The compiler stores one number with one instruction. CAST: widening; `From` is not const.
         let words = (self.handle as u128) << 96 | (self.length as u128) << 64 | self.offset as u128;
@@ -56,7 +54,6 @@ impl ReadSegment {
     pub const LEN: usize = 24;
 
     /// Reads position and segment from an encoded entry.
-    #[inline]
     pub(super) const fn from_bytes(b: &[u8; Self::LEN]) -> Self {
         let [_, _, _, _, p0, p1, p2, p3, s @ ..] = *b;
         Self {

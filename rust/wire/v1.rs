@@ -12,55 +12,11 @@
 //!       4  RDMA_ERROR  1 ERR_VERS low high  |  2 ERR_CHUNK [eight words in 5666]
 //! ```
 
-use super::cursor::Cursor;
-use super::decode::VersionDecoder;
-use super::message::{Body, HeaderKind, Message, Proc};
-use super::{DecodeError, Limits, Lists, Prefix, Version};
 #[cfg(RPCRDMA_LEGACY)]
-use super::{EncodeError, ReadListWriter};
+use super::{EncodeError, Proc, ReadListWriter, Version};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
 pub const DEFAULT_INLINE: u32 = 1024;
-
-// CAST: the discriminants of a `repr(u32)` enum.
-const MSGP: u32 = Proc::Msgp as u32;
-const DONE: u32 = Proc::Done as u32;
-
-/// Version one: no word stands before the chunk lists, and there are RDMA_MSGP and RDMA_DONE.
-pub(super) struct Decoder;
-
-impl VersionDecoder<{ len::MIN }> for Decoder {
-    const VERSION: Version = Version::One;
-    const ERROR_KIND: HeaderKind = HeaderKind::One;
-
-    #[inline(always)]
-    fn kind(_: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError> {
-        Ok(HeaderKind::One)
-    }
-
-    #[inline(always)]
-    fn kind_of_inline(_: &[u8; len::MIN]) -> Option<HeaderKind> {
-        Some(HeaderKind::One)
-    }
-
-    fn decode_own<'a>(
-        prefix: &Prefix,
-        c: &mut Cursor<'a>,
-        limits: &Limits,
-    ) -> Result<Message<'a>, DecodeError> {
-        let body = match prefix.proc {
-            MSGP => Body::Msgp {
-                align: c.word()?,
-                thresh: c.word()?,
-                lists: Lists::decode(c, limits)?,
-                payload: c.rest(),
-            },
-            DONE => Body::Done,
-            other => return Err(Prefix::unknown_proc(other)),
-        };
-        Ok(Message::new(prefix, HeaderKind::One, c.offset(), body))
-    }
-}
 
 /// The bytes of the words `align` and `thresh` that RDMA_MSGP adds to the header.
 #[cfg(RPCRDMA_LEGACY)]

@@ -15,11 +15,8 @@
 //! none, and by section 4.2.2 the direction of an error is always REPLY. This module follows the
 //! XDR.
 
-use super::cursor::Cursor;
-use super::decode::VersionDecoder;
 use super::encode::Writer;
-use super::message::{Body, HeaderKind, Message, Proc};
-use super::{DecodeError, Direction, EncodeError, Limits, Prefix, Version, What};
+use super::{Direction, EncodeError, Prefix, Proc, Version};
 
 /// Inline threshold in bytes of a peer that has announced none (section 2.3).
 pub const DEFAULT_INLINE: u32 = 4096;
@@ -27,54 +24,6 @@ pub const DEFAULT_INLINE: u32 = 4096;
 /// Most bytes of a connection's first message, since the peer may support version one only (section
 /// 5).
 pub const FIRST_MESSAGE_MAX: u32 = super::v1::DEFAULT_INLINE;
-
-// CAST: the discriminant of a `repr(u32)` enum.
-const OPTIONAL: u32 = Proc::Optional as u32;
-
-/// Version two: the direction stands before the chunk lists, and there is RDMA2_OPTIONAL.
-pub(super) struct Decoder;
-
-impl VersionDecoder<{ len::MIN }> for Decoder {
-    const VERSION: Version = Version::Two;
-    //= V2-3.2-1 XID and credits of the direction
-    //= V2-4.2.2-3 direction of error is REPLY
-    const ERROR_KIND: HeaderKind = HeaderKind::Two(Direction::Reply);
-
-    #[inline(always)]
-    fn kind(c: &mut Cursor<'_>) -> Result<HeaderKind, DecodeError> {
-        direction(c).map(HeaderKind::Two)
-    }
-
-    #[inline(always)]
-    fn kind_of_inline(header: &[u8; len::MIN]) -> Option<HeaderKind> {
-        let (_, rest) = header.split_first_chunk::<{ Prefix::LEN }>()?;
-        let direction = u32::from_be_bytes(*rest.first_chunk()?);
-        Direction::from_u32(direction).map(HeaderKind::Two)
-    }
-
-    fn decode_own<'a>(
-        prefix: &Prefix,
-        c: &mut Cursor<'a>,
-        _: &Limits,
-    ) -> Result<Message<'a>, DecodeError> {
-        if prefix.proc != OPTIONAL {
-            return Err(Prefix::unknown_proc(prefix.proc));
-        }
-        let kind = Self::kind(c)?;
-        let body = Body::Optional {
-            opttype: c.word()?,
-            optinfo: c.opaque()?,
-            payload: c.rest(),
-        };
-        Ok(Message::new(prefix, kind, c.offset(), body))
-    }
-}
-
-#[inline(always)]
-fn direction(c: &mut Cursor<'_>) -> Result<Direction, DecodeError> {
-    let word = c.word()?;
-    Direction::from_u32(word).ok_or_else(|| c.error_before(What::Direction(word)))
-}
 
 /// Starts RDMA2_OPTIONAL.
 ///

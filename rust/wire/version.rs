@@ -46,7 +46,6 @@ impl Version {
 
     /// Returns the length in bytes of a header with `reads` read segments, one write chunk of
     /// `write` segments unless `None`, and a reply chunk of `reply` segments unless `None`.
-    #[inline]
     pub const fn header_len(
         self,
         reads: usize,

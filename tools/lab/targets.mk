@@ -58,7 +58,8 @@ check-other-release: lab-deps
 #: SIZES=1 make bench measures the savings of version two and larger messages, with ours on both sides
 #: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
-#: DMA=none|iommu|swiotlb how the guests' rxe reaches memory (Documentation/lab-device.rst)
+#: DMA=none|iommu|swiotlb how the guests' device reaches memory (Documentation/lab-device.rst)
+#: PROFILE= the adapter whose limits the guests' RDMA device has (Documentation/devices.rst)
 #: ACCEL=auto|tcg|kvm the accelerator of the guests
 #: SOAK_TIME= seconds that make soak takes; default: 3600
 #: SOAK_SEED= seed of an earlier soak, to repeat its faults

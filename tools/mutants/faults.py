@@ -28,7 +28,7 @@ from pathlib import Path
 
 ROOMS = ("server", "client", "conn", "rdma", "sunrpc")
 _KEYS = {"name", "file", "old", "new", "reason", "notices"}
-_SETTINGS = {"CLIENT", "SERVER", "LINK", "KERNEL", "FULL"}
+_SETTINGS = {"CLIENT", "SERVER", "LINK", "DMA", "KERNEL", "FULL"}
 
 
 class ListError(Exception):

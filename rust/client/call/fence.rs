@@ -21,6 +21,7 @@
 //! failed.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::WorkItem;
@@ -113,11 +114,12 @@ pub(super) fn before_completion(
 /// The peer may still reach the regions: the caller has to have the connection closed.
 pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task) -> Result {
     let contents = &mut locked.contents;
-    let live = contents.live().count();
-    contents.counts.local_inv(live);
+    let mut live = 0;
     for region in contents.live() {
         trace::mr_localinv(task, conn::traced::region(region));
+        live += 1;
     }
+    contents.counts.local_inv(live);
     match qp.post_invalidate(tags::invalidation(slot.index), &mut contents.regions) {
         Ok(_) => Ok(()),
         Err(error) => {
@@ -174,7 +176,7 @@ impl WorkItem<CLOSE> for Endpoint {
 /// Handles the completion of the last LOCAL_INV of a call. Completion worker; does not sleep.
 pub(in crate::client) fn invalidated(conn: &Conn, qp: &QueuePair, slot: &Slot) {
     let locked = slot.lock();
-    let cid = conn::traced::cid(qp, region_id(&locked));
+    let cid = Lazy(|| conn::traced::cid(qp, region_id(&locked)).get());
     match locked.fencing(conn.epoch()) {
         Some(true) => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Some(false) => trace::wc_li_wake(cid, WcStatus::SUCCESS),
@@ -190,11 +192,10 @@ pub(in crate::client) fn invalidated(conn: &Conn, qp: &QueuePair, slot: &Slot) {
 /// Finishes a call whose memory is out of the peer's reach: completes its RPC, or wakes the task
 /// that waits. Returns `false`, and does neither, if a region is still live.
 fn finish(xprt: &Xprt<Client>, slot: &Slot, mut locked: SpinLockGuard<'_, Locked>) -> bool {
-    locked.contents.mark_invalidated();
-    if locked.contents.is_exposed() {
+    if !locked.contents.mark_invalidated() {
         return false;
     }
-    let parked = locked.end_fencing();
+    let parked = slot.end_fencing(&mut locked);
     drop(locked);
     let Some((rqst, ending)) = parked else {
         slot.wake();
@@ -242,6 +243,7 @@ fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let (sent, linger) = (locked.is_sent(locked.epoch), may_be_answered(&locked));
     drop(locked);
     if linger {
+        client.lingering.store(slot.index, Relaxed);
         slot.wait_while(msecs_to_jiffies(LINGER_MS), Locked::is_awaited);
     }
     if sent {

@@ -67,7 +67,7 @@ fn failed(
     if error == PrepareError::NoRegions {
         trace::nomrs_err(task_of(rqst), conn::traced::peer(ep.shared().owner()));
     }
-    stats.failed_marshal();
+    stats.failed_marshal.add(1);
 }
 
 /// Writes the message, and registers its chunks.

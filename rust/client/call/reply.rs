@@ -27,7 +27,7 @@ use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::Xprt;
-use crate::wire::message::{Body, ErrorBody};
+use crate::wire::message::ErrorBody;
 use crate::wire::{self, CommonReply, DecodeError, Limits, Message, OnlyChunk, Prefix, What};
 
 /// The most that a reply may hold: one chunk of the segments that the call offered.
@@ -118,7 +118,7 @@ fn receive<'m>(
     // The grant counts although no RPC may wait for the reply: it is the peer's latest grant, and
     // the peer could send the same grant in any other reply.
     if let Some(granted) = granted {
-        credits.granted(conn, xid, granted);
+        credits.granted(conn, xid, granted, 1);
     }
     let arrived = Arrived::Message(msg);
     let Some(rqst) = conn.owner().find(xid) else {
@@ -139,7 +139,7 @@ pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Inc
         return false;
     };
     let xid = reply.xid();
-    credits.granted(conn, xid, reply.credits());
+    credits.granted(conn, xid, reply.credits(), 1);
     // Nothing of ours may be invalidated: such a server knows nothing of remote invalidation.
     check_unmatched_rkey(conn, xid, arrived);
     let Some(rqst) = conn.owner().find(xid) else {
@@ -205,7 +205,7 @@ pub(in crate::client) fn handle_undecodable(
     let (bytes, peer) = (msg.bytes(), conn::traced::peer(conn.owner()));
     let arrived = Arrived::Message(msg);
     conn.breach(Breach::MalformedHeader);
-    conn.owner().data().stats.bad_reply();
+    conn.owner().data().stats.bad_reply.add(1);
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
@@ -461,7 +461,13 @@ fn check<'m>(
     if let Some(lists) = header.lists() {
         trace::decode_segs(lists);
     }
-    match check_body(conn, header.body(), contents) {
+    let (body, offer) = (header.body(), contents.offer());
+    let checked = match reply::check(body, &offer) {
+        // Some servers include the round-up in the length of a write chunk.
+        Err(Violation::SegmentLength) => conn.role().quirks.check_segments(body, &offer),
+        checked => checked,
+    };
+    match checked {
         Ok(Outcome::Inline { write_len, .. }) => {
             contents.counts.reply_bytes(write_len);
             let chunk = header
@@ -480,7 +486,7 @@ fn check<'m>(
         }
         Ok(Outcome::Error(body)) => {
             report_error(conn, rqst, body);
-            conn.owner().data().stats.bad_reply();
+            conn.owner().data().stats.bad_reply.add(1);
             Finding::Done(Err(EIO))
         }
         Err(violation) => {
@@ -490,22 +496,11 @@ fn check<'m>(
     }
 }
 
-/// Compares a reply with the chunks that its call has offered. Some servers include the round-up
-/// in the length of a write chunk.
-#[inline(always)]
-fn check_body(conn: &Conn, body: &Body<'_>, contents: &Contents) -> Result<Outcome, Violation> {
-    let offer = contents.offer();
-    match reply::check(body, &offer) {
-        Err(Violation::SegmentLength) => conn.role().quirks.check_segments(body, &offer),
-        checked => checked,
-    }
-}
-
 /// Traces and counts a reply that claims more than its call has offered.
 #[cold]
 fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation) {
     trace::reply_violation(task_of(rqst), rqst.xid(), violation);
-    conn.owner().data().stats.bad_reply();
+    conn.owner().data().stats.bad_reply.add(1);
     conn.breach(Breach::ReplyClaim);
 }
 

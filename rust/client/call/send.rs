@@ -7,14 +7,14 @@
 //! connection before, or a different one, or if memory regions were lacking.
 //!
 //! The lock of the slot is held while a call is prepared, unless mapping memory may take long or
-//! sleep on this device ([`Regions::are_slow`]). On such a device the task takes the contents of
+//! sleep on this device ([`Regions::slow`]). On such a device the task takes the contents of
 //! the slot, and leaves the slot in phase Preparing. Nothing else changes a slot in this phase:
 //! other tasks find no regions to take back, and the sweep of a closed connection waits for the end
 //! of the phase. Mapping allocates without I/O, so it never waits for a connection that the sweep
 //! delays. On other devices mapping is a matter of some instructions, and taking the lock twice
 //! would cost more than it saves.
 //!
-//! [`Regions::are_slow`]: super::super::endpoint::Regions::are_slow
+//! [`Regions::slow`]: super::super::endpoint::Regions::slow
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -95,7 +95,7 @@ pub(in crate::client) fn prepare(
     // finds the phase Preparing, or the mark is seen here.
     let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());
     let ep = ep.ok_or(PrepareError::NotConnected)?;
-    if ep.regions.are_slow() {
+    if ep.regions.slow {
         let ep = ep.clone();
         return prepare_unlocked(&ep, (slot, locked), rqst, stats);
     }
@@ -171,7 +171,7 @@ fn post_prepared(
         trace::mr_fastregs(task_of(rqst), || {
             contents.regions.iter().map(conn::traced::region)
         });
-        let full = || client.stats.send_queue_full();
+        let full = || client.stats.send_queue_full.add(1);
         xprt.post_or_wait(&PostError::Full, full, || post_chain(ep, slot, contents))
     })?;
     report(ep, rqst, posted)

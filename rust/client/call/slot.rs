@@ -142,10 +142,20 @@ impl Slot {
     }
 
     /// Makes the slot idle: a reply completes its RPC, and the peer reaches none of its memory.
-    #[inline]
     pub(super) fn end_use(&self, locked: &mut Locked) {
         locked.reset();
         write_once(&self.in_use, false);
+    }
+
+    /// Ends the local invalidation and makes the slot idle. Returns the RPC to complete, if any.
+    pub(super) fn end_fencing(&self, locked: &mut Locked) -> Option<(Parked<Client>, Ending)> {
+        let parked = locked.parked.take();
+        match parked {
+            Some(_) => self.end_use(locked),
+            // A task that gives the call up may go on with the slot.
+            None => locked.reset(),
+        }
+        parked
     }
 
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
@@ -316,12 +326,6 @@ impl Locked {
             }
             _ => None,
         }
-    }
-
-    /// Ends the local invalidation and makes the slot idle. Returns the RPC to complete, if any.
-    pub(super) fn end_fencing(&mut self) -> Option<(Parked<Client>, Ending)> {
-        self.reset();
-        self.parked.take()
     }
 
     /// Takes a call back that was not sent. Returns whether there is nothing else to give up.
@@ -545,12 +549,14 @@ impl Contents {
         self.regions.iter().any(Mr::is_live)
     }
 
-    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained: the peer
-    /// cannot reach them any more.
-    pub(super) fn mark_invalidated(&mut self) {
-        for region in self.regions.iter_mut().filter(|region| region.is_live()) {
-            region.invalidated();
+    /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained, so that
+    /// they can be used again. Returns `false` if the peer can still reach a region.
+    pub(super) fn mark_invalidated(&mut self) -> bool {
+        let mut all = true;
+        for region in &mut self.regions {
+            all &= region.invalidated();
         }
+        all
     }
 
     /// Returns the region that the last LOCAL_INV of the chain was posted for, if there is a chain.
@@ -573,7 +579,6 @@ impl Contents {
     }
 
     /// Keeps the last region for the next call, if it is idle and there is none of its kind.
-    #[inline]
     fn keep_spare(&mut self) {
         let Some(idle) = self.regions.last().filter(|region| region.is_idle()) else {
             return;

@@ -14,7 +14,7 @@ use kernel::types::ScopeGuard;
 use super::super::advice::{self, Reason};
 use super::super::call::fence;
 use super::super::call::SlotTable;
-use super::super::config::{Config, Sizes, MAX_SEGMENTS};
+use super::super::config::{Config, Sizes, MAX_SEGMENTS, REGIONS_TOO_SMALL};
 use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
@@ -22,9 +22,11 @@ use super::session;
 use crate::conn::connection::{self, Parts};
 use crate::conn::handshake;
 use crate::conn::lifecycle::Lifecycle;
+use crate::conn::queues::Queues;
 use crate::observe::trace;
 use crate::proto::conn::{Event, Failure, State};
 use crate::proto::requester::backoff;
+use crate::proto::session::Announced;
 use crate::rdma::cm::CmId;
 use crate::rdma::device::{Device, Lease, Limits};
 use crate::rdma::pd::Pd;
@@ -70,7 +72,7 @@ pub(in crate::client) fn connect(
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
-    let Sizes { mr_depth, queues } = fit(xprt, config, (device, &limits), settings.send_wr)?;
+    let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
     let lease = lifecycle.lease(&client.context.devices, device);
     let lease = lease.map_err(local(xprt, "device"))?;
@@ -78,7 +80,7 @@ pub(in crate::client) fn connect(
     let pd = Pd::new(lease, Some(client.store.clone()));
     let pd = pd.map_err(local(xprt, "protection domain"))?;
     let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats.mrs_allocated(regions.total());
+    client.stats.mrs_allocated.add(regions.total().into());
     trace::createmrs(peer_of(xprt), regions.total());
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
@@ -99,7 +101,7 @@ pub(in crate::client) fn connect(
     shake_hands(&cm, &lifecycle, xprt, config, reads)?;
     let ours = config.announce();
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
-    let terms = (one, handshake::announced(&lifecycle));
+    let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
     session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
         .map_err(|error| no_session(xprt, error))?;
@@ -244,14 +246,21 @@ fn shake_hands(
     wait(lifecycle, State::Connecting, CONNECT_MS, xprt)
 }
 
-/// Fits queues and regions to the device, or logs why the device cannot be used.
+/// Fits the pages of a region and the queues to the device, or logs why the device cannot be used.
+/// The first device decides on the largest payload, on which NFS relies from then on.
 fn fit(
     xprt: &Xprt<Client>,
     config: &Config,
     (device, limits): (&Device, &Limits),
     more_send_wr: u32,
-) -> Result<Sizes, ConnectError> {
-    Sizes::new(config, limits, more_send_wr).map_err(|lacks| {
+) -> Result<(u32, Queues), ConnectError> {
+    let fixed = xprt.counts().connects > 0;
+    let sizes = Sizes::new(config, limits, more_send_wr).and_then(|sizes| {
+        let fits = xprt.limit_payload(sizes.max_payload(), fixed);
+        let used = fits.then_some((sizes.mr_depth, sizes.queues));
+        used.ok_or(REGIONS_TOO_SMALL)
+    });
+    sizes.map_err(|lacks| {
         let name = device.name();
         advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
@@ -279,11 +288,7 @@ pub(in crate::client) fn retry_unreported(
             decision(outage).again(HOLD, random)
         }
         // SUNRPC asks again at once, or never.
-        ConnectError::BadAddress
-        | ConnectError::TimedOut
-        | ConnectError::Lost
-        | ConnectError::NoResources
-        | ConnectError::Abandoned => None,
+        _ => None,
     }
 }
 

@@ -111,9 +111,8 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
         (Ok(header), Take::Deliver) => deliver(conn, qp, msg, header, verdict.grant),
         (Ok(header), Take::Done | Take::Drop) => {
             if verdict.grant {
-                conn.role()
-                    .credits
-                    .granted_aside(conn, header.xid(), header.credits());
+                let credits = &conn.role().credits;
+                credits.granted(conn, header.xid(), header.credits(), 0);
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
@@ -194,7 +193,12 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         }
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
         Output::Void { .. } => void(conn),
-        Output::Post { .. } => grow(conn),
+        Output::Post { .. } => {
+            let current = conn.owner().data().endpoint();
+            if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+                order_growth(&ep);
+            }
+        }
         Output::Close(_) => conn.force_close(),
         Output::Room => keep_credit(conn),
         Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
@@ -258,15 +262,6 @@ fn void(conn: &Conn) {
     }
 }
 
-/// Has a worker give the Receives larger buffers.
-fn grow(conn: &Conn) {
-    let xprt = conn.owner();
-    let current = xprt.data().endpoint();
-    if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
-        order_growth(&ep);
-    }
-}
-
 /// Tells the session of the time, and of settings that have changed. Process context; does not
 /// sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
@@ -289,7 +284,7 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
         }
     });
     conn.pump(ep.qp());
-    if ep.wants_receives() || has_short_buffers(ep) {
+    if ep.wants_receives() || SlotTable::of(conn.owner()).has_shorter_buffer(longest(ep)) {
         order_growth(ep);
     }
 }
@@ -298,11 +293,6 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
 fn longest(ep: &Endpoint) -> usize {
     // CAST: `usize` has at least 32 bits.
     ep.thresholds().client_to_server as usize
-}
-
-/// Returns whether a slot's send buffer is shorter than the longest message that may be sent.
-fn has_short_buffers(ep: &Endpoint) -> bool {
-    SlotTable::of(ep.shared().owner()).has_shorter_buffer(longest(ep))
 }
 
 /// Has a worker give Receives and slots larger buffers.

@@ -54,12 +54,6 @@ impl Silence {
         liveness::is_suspicious(silent) && !self.probing.load(Relaxed)
     }
 
-    /// Returns whether the last check found that a peer which owes replies had been silent for a
-    /// whole interval.
-    fn was_silent(&self) -> bool {
-        liveness::is_quiet(self.silent.load(Relaxed))
-    }
-
     /// Returns the number of whole intervals since the latest message, if a reply is owed.
     pub(in crate::client) fn silent(&self) -> u32 {
         liveness::silent(self.quiet.load(Relaxed))
@@ -92,7 +86,8 @@ impl Endpoint {
 
     /// Returns whether a server that owes replies has been silent for a whole interval.
     pub(in crate::client) fn is_silent(&self) -> bool {
-        self.requester().silence.was_silent() && !self.shared().has_heard()
+        let silent = self.requester().silence.silent.load(Relaxed);
+        liveness::is_quiet(silent) && !self.shared().has_heard()
     }
 
     fn probe(&self, owed: u32) {

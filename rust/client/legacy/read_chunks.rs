@@ -6,7 +6,6 @@
 //! given up meanwhile. When they have completed, the reply is handled like an inline one. RDMA_DONE
 //! follows then, as soon as there is a credit for it.
 
-use kernel::alloc::kvec::PushError;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
@@ -133,7 +132,7 @@ impl ReadReplies {
             self.state.lock().on_reply(header.xid());
             self.account(link, calls);
         }
-        let any = header.lists().map(|lists| lists.read_list().len());
+        let any = header.lists().map(|lists| lists.read_list().count());
         (any.unwrap_or(0) != 0).then_some(header)
     }
 
@@ -145,7 +144,9 @@ impl ReadReplies {
 
     /// Returns whether the reply with this XID is being read.
     pub(in crate::client) fn is_reading(&self, xid: u32) -> bool {
-        self.state.lock().has(xid)
+        let state = self.state.lock();
+        let posted = state.posted.iter().flatten().any(|reply| reply.xid == xid);
+        posted || state.waiting.iter().any(|reply| reply.xid == xid)
     }
 
     /// Checks a reply, which is in the message of these `bytes`, and begins to read it. `max` is
@@ -166,7 +167,8 @@ impl ReadReplies {
         trace::pull_reply(peer(conn.owner()), header, len);
         let pool = self.state.lock().pool.clone().ok_or(None)?;
         let reply = prepare((qp, &pool), bytes, header, (len, max)).map_err(|_| None)?;
-        let added = self.state.lock().add(reply);
+        // Without room, the reply is dropped outside the lock.
+        let added = self.state.lock().waiting.push_within_capacity(reply);
         added.map_err(|_| None)?;
         self.start(qp).map_err(|_| None)
     }
@@ -197,7 +199,10 @@ impl ReadReplies {
         };
         self.state.lock().owe(reply.xid);
         let message = assemble(&mut reply);
-        self.state.lock().put_back(&mut reply.sink);
+        let pool = self.state.lock().pool.clone();
+        if let (Some(pool), Some(pages)) = (pool, reply.sink.pages()) {
+            pool.put_behind(0, pages);
+        }
         let message = message.inspect_err(|error| {
             if *error == EPROTO {
                 conn.breach(Breach::ReplyClaim);
@@ -233,26 +238,6 @@ impl ReadReplies {
 }
 
 impl Queue {
-    /// Puts the pages of a reply back that has been read.
-    fn put_back(&self, sink: &mut Sink) {
-        if let (Some(pool), Some(pages)) = (&self.pool, sink.pages()) {
-            pool.put_behind(0, pages);
-        }
-    }
-
-    /// Returns whether the reply with this XID is being read.
-    fn has(&self, xid: u32) -> bool {
-        let posted = self.posted.iter().flatten().any(|reply| reply.xid == xid);
-        posted || self.waiting.iter().any(|reply| reply.xid == xid)
-    }
-
-    /// Adds a reply. Returns the reply if there is no space.
-    fn add(&mut self, reply: ReadReply) -> Result<(), ReadReply> {
-        self.waiting
-            .push_within_capacity(reply)
-            .map_err(|PushError(reply)| reply)
-    }
-
     /// Starts the oldest reply that waits, by `post`, if there is space.
     fn start(&mut self, post: impl FnOnce(Tag, &mut Sink) -> Result) -> Result<bool> {
         let Some(slot) = self.posted.iter().position(Option::is_none) else {

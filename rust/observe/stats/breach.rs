@@ -46,7 +46,7 @@ const NAMES: [&str; KINDS] = [
 ];
 
 /// The module's counters of [`Breach`]es.
-pub(crate) static BREACHES: BreachCounters<KINDS> = BreachCounters::new(NAMES);
+pub(crate) static BREACHES: BreachCounters<KINDS> = BreachCounters::new(&NAMES);
 
 /// Counts a breach. Any context.
 pub(crate) fn breach(what: Breach) {
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn each_breach_has_its_own_line() {
-        let counts = BreachCounters::new(NAMES);
+        let counts = BreachCounters::<KINDS>::new(&NAMES);
         let count = |n, what: Breach| (0..n).for_each(|_| counts.count(what as usize));
         count(1, Breach::MalformedHeader);
         count(2, Breach::ReplyClaim);

@@ -22,8 +22,8 @@ macro_rules! breaches {
         }
 
         impl RequesterBreach {
-            /// All breaches, in the order of their discriminants.
-            const ALL: &'static [Self] = &[$(Self::$variant),*];
+            /// The names of the counters, in the order of the discriminants.
+            const NAMES: &'static [&'static str] = &[$($name),*];
 
             /// Returns the name of the counter.
             pub(crate) const fn name(self) -> &'static str {
@@ -148,22 +148,11 @@ impl RequesterBreach {
 }
 
 /// The number of breaches.
-const KINDS: usize = RequesterBreach::ALL.len();
-
-/// The names of the counters, in the order of the variants.
-const NAMES: [&str; KINDS] = {
-    let mut names = [""; KINDS];
-    let mut n = 0;
-    while n < KINDS {
-        // PANIC: Evaluated at compile time.
-        names[n] = RequesterBreach::ALL[n].name();
-        n += 1;
-    }
-    names
-};
+const KINDS: usize = RequesterBreach::NAMES.len();
 
 /// The module's counters of [`RequesterBreach`]es.
-pub(crate) static REQUESTER_BREACHES: BreachCounters<KINDS> = BreachCounters::new(NAMES);
+pub(crate) static REQUESTER_BREACHES: BreachCounters<KINDS> =
+    BreachCounters::new(RequesterBreach::NAMES);
 
 /// Counts a breach. Any context.
 pub(crate) fn requester_breach(what: RequesterBreach) {
@@ -245,10 +234,8 @@ mod tests {
 
     #[test]
     fn each_breach_has_its_own_line() {
-        let counts = BreachCounters::new(NAMES);
-        for (n, breach) in RequesterBreach::ALL.iter().enumerate() {
-            (0..=n).for_each(|_| counts.count(*breach as usize));
-        }
+        let counts = BreachCounters::<KINDS>::new(RequesterBreach::NAMES);
+        (0..KINDS).for_each(|kind| (0..=kind).for_each(|_| counts.count(kind)));
         let text = StackString::<512>::new(&fmt!("{counts}"));
         assert!(text
             .as_bytes()

@@ -35,7 +35,7 @@ events! {
         port: peer.port,
         xid: header.xid(),
         length: length,
-        segments: count(header.lists().map_or(0, |lists| lists.read_list().len())),
+        segments: count(header.lists().map_or(0, |lists| lists.read_list().count())),
     }
 
     /// Traces that an RDMA_DONE was posted.

@@ -11,9 +11,7 @@ use crate::proto::session::{Body, Breach, Close, Control, Terms};
 use crate::proto::version::Memory;
 use crate::proto::xchar::Fault;
 use crate::wire::message::{self, ErrorBody};
-use crate::wire::xchar::{
-    BackwardSupport, Characteristic, Disposition, OpType, Operation, Response, Spec,
-};
+use crate::wire::xchar::{BackwardSupport, Characteristic, Disposition, OpType, Operation};
 use crate::wire::{Direction, Message, Version};
 
 events! {
@@ -119,9 +117,10 @@ impl fmt::Display for Received<'_> {
         match *self.0 {
             message::Body::Optional {
                 opttype, optinfo, ..
-            } => match decode(opttype, optinfo) {
-                Some(operation) => received(f, &operation),
-                None => write!(f, "code {opttype}, {} bytes", optinfo.len()),
+            } => match Operation::decode(opttype, optinfo) {
+                Ok(Some(operation)) => received(f, &operation),
+                // The operation is unknown or malformed.
+                _ => write!(f, "code {opttype}, {} bytes", optinfo.len()),
             },
             message::Body::Error(error) => range(f, error),
             _ => Ok(()),
@@ -147,24 +146,21 @@ impl fmt::Display for Broken<'_> {
     }
 }
 
-/// Decodes an operation; `None` if it is unknown or malformed.
-fn decode(opttype: u32, optinfo: &[u8]) -> Option<Operation<'_>> {
-    Operation::decode(opttype, optinfo).ok().flatten()
-}
-
 fn received(f: &mut fmt::Formatter<'_>, operation: &Operation<'_>) -> fmt::Result {
     match operation {
-        Operation::Init { start: spec, .. } | Operation::Request { want: spec } => values(f, spec),
-        Operation::Response(response) => outcomes(f, received_outcomes(response)),
+        Operation::Init { start: spec, .. } | Operation::Request { want: spec } => {
+            list(f, spec.values())
+        }
+        // The request was one of this module, which are short.
+        Operation::Response(response) => {
+            let outcome = |n| Some((n, response.disposition(n)?));
+            outcomes(f, (0..32).filter_map(outcome))
+        }
         Operation::Update {
             now,
             pending_cleared,
         } => update(f, now, *pending_cleared),
     }
-}
-
-fn values(f: &mut fmt::Formatter<'_>, spec: &Spec<'_>) -> fmt::Result {
-    list(f, spec.values())
 }
 
 fn list<'a>(
@@ -205,13 +201,6 @@ fn outcomes(
         write!(f, "{space}{n}={}", outcome_text(outcome))?;
     }
     Ok(())
-}
-
-/// Returns the outcomes in a RESP_XCHAR of the peer, to a request of this module, which is short.
-fn received_outcomes<'a>(
-    response: &'a Response<'a>,
-) -> impl Iterator<Item = (u32, Disposition)> + 'a {
-    (0..32).filter_map(|n| Some((n, response.disposition(n)?)))
 }
 
 fn range(f: &mut fmt::Formatter<'_>, error: ErrorBody) -> fmt::Result {

@@ -36,7 +36,6 @@ mod rejected {
 }
 
 /// Returns whether an RPC call is one of this program.
-#[inline]
 pub fn is_ours(call: &[u8]) -> bool {
     word(call, 12) == Some(PROGRAM)
 }

@@ -35,45 +35,28 @@ pub struct Outage {
 
 impl Outage {
     /// Returns the longest pause at this time. The shortest is half of it.
-    const fn pause(&self) -> u32 {
-        let part = self.now / PART;
-        if part < SHORTEST_MS {
-            SHORTEST_MS
-        } else if part > LONGEST_MS {
-            LONGEST_MS
-        } else {
-            part
-        }
+    fn pause(&self) -> u32 {
+        (self.now / PART).clamp(SHORTEST_MS, LONGEST_MS)
     }
 
     /// Returns when the next attempt should begin, which may be in the past. `random` is a random
     /// number.
-    pub const fn next(&self, random: u32) -> u32 {
+    pub fn next(&self, random: u32) -> u32 {
         let most = self.pause();
         // The result is at most half of the pause. The divisor is never 0.
-        let off = match random.checked_rem((most / 2).saturating_add(1)) {
-            Some(off) => off,
-            None => 0,
-        };
-        self.attempt.saturating_add(most.saturating_sub(off))
+        let off = random.checked_rem((most / 2).saturating_add(1));
+        let pause = most.saturating_sub(off.unwrap_or(0));
+        self.attempt.saturating_add(pause)
     }
 
     /// Returns, after a failed attempt, when to make another one before the failure is reported to
     /// RPCs. `None` means that it has to be reported now. RPCs wait for `wait` milliseconds, and up
     /// to 500 more. Attempts are at least half the longest pause apart.
-    pub const fn again(&self, wait: u32, random: u32) -> Option<u32> {
+    pub fn again(&self, wait: u32, random: u32) -> Option<u32> {
         let spread = (random >> 16) % SPREAD_MS;
         let end = self.asked.saturating_add(wait).saturating_add(spread);
-        let (next, first) = (
-            self.next(random),
-            self.attempt.saturating_add(self.pause() / 2),
-        );
-        if self.now >= end || first > end {
-            None
-        } else if next <= end {
-            Some(next)
-        } else {
-            Some(end)
-        }
+        let first = self.attempt.saturating_add(self.pause() / 2);
+        let in_time = self.now < end && first <= end;
+        in_time.then(|| self.next(random).min(end))
     }
 }

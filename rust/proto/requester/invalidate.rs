@@ -25,7 +25,6 @@ pub enum Invalidated {
 ///   several requests share must not be among them.
 /// - `invalidated`: the R_key in the completion of the Receive, if it has one.
 /// - `allowed`: both peers support remote invalidation.
-#[inline]
 //= 8797-4.1-2 STag that belongs to the XID
 pub fn match_rkey(
     handles: impl IntoIterator<Item = u32>,

@@ -72,7 +72,6 @@ pub enum Violation {
 /// # Errors
 ///
 /// The first [`Violation`] found. Nothing of such a reply may be used.
-#[inline]
 //= 8166-4.2-1 RDMA_MSGP and RDMA_DONE not accepted
 pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     match body {
@@ -85,7 +84,6 @@ pub fn check(body: &Body<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     }
 }
 
-#[inline]
 //= 5666-3.4-4 server returns the data inline
 fn inline(lists: &Lists<'_>, payload: &[u8], offer: &Offer<'_>) -> Result<Outcome, Violation> {
     let lens = check_offer(lists, offer)?;
@@ -95,7 +93,6 @@ fn inline(lists: &Lists<'_>, payload: &[u8], offer: &Offer<'_>) -> Result<Outcom
     })
 }
 
-#[inline]
 fn long(lists: &Lists<'_>, offer: &Offer<'_>) -> Result<Outcome, Violation> {
     let lens = check_offer(lists, offer)?;
     Ok(Outcome::ReplyChunk {

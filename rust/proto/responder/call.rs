@@ -60,70 +60,52 @@ pub struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// Returns the transaction ID.
-    #[inline]
     pub const fn xid(&self) -> u32 {
         self.xid
     }
 
     /// Returns the version, which the reply has as well.
-    #[inline]
     pub const fn version(&self) -> Version {
         self.version
     }
 
     /// Returns the credits that the requester asks for, as sent.
-    #[inline]
     pub const fn credits(&self) -> u32 {
         self.credits
     }
 
     /// Returns the length of the whole call in bytes, round-up included.
-    #[inline]
     pub const fn total_len(&self) -> u32 {
         self.len
     }
 
     /// Returns the number of these bytes that RDMA Reads have to fetch.
-    #[inline]
     pub const fn pulled(&self) -> u32 {
         self.pulled
     }
 
     /// Returns the number of RDMA Reads in [`Self::parts`].
-    #[inline]
     pub const fn reads(&self) -> u32 {
         self.reads
     }
 
     /// Returns the inline part of the call. It is the whole call if there are no RDMA Reads.
-    #[inline]
     pub const fn inline(&self) -> &'a [u8] {
         self.inline
     }
 
     /// Returns the chunk lists, of which the reply needs the write list and the reply chunk.
-    #[inline]
     pub const fn lists(&self) -> &Lists<'a> {
         &self.lists
     }
 
     /// Returns the R_key that a Send of the reply may invalidate.
-    #[inline]
     pub const fn rkey(&self) -> Option<u32> {
         self.rkey
     }
 
-    /// Returns the only segment that is read, if the call has one read chunk of one segment behind
-    /// the begin of an inline part.
-    #[inline]
-    pub fn only_read(&self) -> Option<Segment> {
-        let read = self.lists.only_read().filter(|read| read.position != 0);
-        read.map(|read| read.segment)
-    }
-
     /// Returns the position of the only read chunk, if its bytes may be a data item of their own:
     /// the begin of the call is inline, and the arguments are not wrapped.
-    #[inline]
     pub const fn item(&self) -> Option<u32> {
         self.item
     }
@@ -175,7 +157,6 @@ impl<'a> Call<'a> {
     }
 
     /// Returns whether the call has chunks.
-    #[inline]
     pub(super) const fn has_chunks(&self) -> bool {
         self.long || !self.lists.is_empty()
     }
@@ -184,7 +165,7 @@ impl<'a> Call<'a> {
     #[inline(never)]
     pub(super) fn check(&mut self, limits: &Limits) -> Result<(), Unfit> {
         let mut handles = Handles::default();
-        if self.long || self.lists.read_list().len() != 0 {
+        if self.long || self.lists.read_list().next().is_some() {
             self.check_reads(&mut handles, limits)?;
         }
         check_writes(&self.lists, &mut handles, limits)?;
@@ -250,7 +231,6 @@ struct Found {
 
 impl Found {
     /// Adds an entry.
-    #[inline]
     fn add(&mut self, r: &ReadSegment) -> Result<(), Unfit> {
         if self.chunks == 0 || r.position != self.position {
             self.end_chunk()?;
@@ -263,7 +243,6 @@ impl Found {
     }
 
     /// Checks that the current chunk, if there is one, is not empty.
-    #[inline]
     fn end_chunk(&self) -> Result<(), Unfit> {
         if self.chunks != 0 && !self.any {
             return Err(Unfit::EmptyChunk);
@@ -318,7 +297,6 @@ impl Room {
 }
 
 /// Checks that one RDMA operation can reach all of a segment.
-#[inline]
 fn check_segment(s: &Segment) -> Result<(), Unfit> {
     let last = u64::from(s.length.saturating_sub(1));
     if s.length > LONGEST_SEGMENT || s.offset.checked_add(last).is_none() {

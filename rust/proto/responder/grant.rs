@@ -59,9 +59,9 @@ impl Grant {
     /// `spare` calls beyond the grant are served all the same: a requester may give an RPC up, and
     /// use its credit again before it is answered.
     //= 5666-6.1-3 begin with more than one receive
-    pub const fn new(max: u32, spare: u32) -> Self {
-        let max = if max == 0 { 1 } else { max };
-        let first = if max < Self::FIRST { max } else { Self::FIRST };
+    pub fn new(max: u32, spare: u32) -> Self {
+        let max = max.max(1);
+        let first = max.min(Self::FIRST);
         // INVARIANT: all are `first`, which is at least one and at most `max`.
         Self {
             max,
@@ -104,7 +104,6 @@ impl Grant {
 
     /// Notes that a call has arrived, as [`Self::on_call`] does, if neither the grant nor what is
     /// allowed may change. Returns whether it does.
-    #[inline]
     pub fn on_call_within(&mut self) -> bool {
         // `granted` is at least one, and more than what is in progress if this call is within.
         let within = self.in_progress < self.granted.wrapping_sub(1) && self.patience > 1;
@@ -161,7 +160,6 @@ impl Grant {
 
     /// Returns whether to post again the Receive of the call that has just arrived. If not, one
     /// fewer is posted from now on.
-    #[inline]
     #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn keep_receive(&mut self) -> bool {
         let keep = self.posted <= self.allowed.max(self.target);
@@ -171,7 +169,6 @@ impl Grant {
     }
 
     /// Notes that a call is being answered. Returns the credits for the header of the reply.
-    #[inline]
     //= 5666-3.3-2 a grant is not zero
     //= 5666-3.3-5 always has at least one credit
     //= 5666-3.3-7 grant may be larger or smaller

@@ -198,7 +198,6 @@ fn take_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
 
 /// Returns whether a message is a call for certain: the RPC message that is inline begins with the
 /// same XID and says so, and the header does not say otherwise.
-#[inline]
 fn is_call(message: &Message<'_>) -> bool {
     let Body::Msg { payload, .. } = message.body() else {
         return false;
@@ -207,7 +206,6 @@ fn is_call(message: &Message<'_>) -> bool {
 }
 
 /// Returns whether an RPC message is the call with this XID.
-#[inline]
 fn begins_call(xid: u32, rpc: &[u8]) -> bool {
     let call = u64::from(xid) << 32 | Direction::Call as u64;
     rpc.first_chunk().copied().map(u64::from_be_bytes) == Some(call)

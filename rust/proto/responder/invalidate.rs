@@ -15,7 +15,6 @@ pub struct Handles {
 
 impl Handles {
     /// Takes the R_key of a segment into account.
-    #[inline]
     pub fn see(&mut self, handle: u32) {
         self.differ |= *self.first.get_or_insert(handle) != handle;
     }
@@ -23,7 +22,6 @@ impl Handles {
     /// Returns the R_key that a responder invalidates with its reply: the one R_key of all the
     /// request's chunks, if there is exactly one and invalidation is `allowed`. With several R_keys
     /// the requester has to invalidate the others locally anyway.
-    #[inline]
     //= 8797-3.2-1 only if both ends support it
     //= 8797-4.1-1 invalidate remotely if both set R
     //= 8797-4.1-3 replies use plain Send

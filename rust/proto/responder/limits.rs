@@ -73,9 +73,6 @@ impl Limits {
 /// requester's connection request allows, `device` what the local device can have. `None` means
 /// that no read chunk could ever be served: the connection request is refused.
 //= 5666-6.2-5 number of active RDMA Reads
-pub const fn read_depth(offered: u8, device: u8) -> Option<u8> {
-    match if offered < device { offered } else { device } {
-        0 => None,
-        depth => Some(depth),
-    }
+pub fn read_depth(offered: u8, device: u8) -> Option<u8> {
+    Some(offered.min(device)).filter(|depth| *depth != 0)
 }

@@ -56,7 +56,6 @@ impl Marks {
     }
 
     /// Forgets all marks.
-    #[inline]
     pub fn clear(&mut self) {
         // INVARIANT: no marks are left.
         self.count = 0;
@@ -90,20 +89,17 @@ impl Marks {
 
     /// Returns whether a payload that was marked lies behind the end of a reply of `len` bytes: the
     /// upper layer has truncated the reply since.
-    #[inline]
     pub const fn truncated(&self, len: u32) -> bool {
         self.furthest > len
     }
 
     /// Returns the marks, in ascending order.
-    #[inline]
     pub fn as_slice(&self) -> &[Mark] {
         self.marks.get(..self.count).unwrap_or_default()
     }
 }
 
 /// Returns whether there is a write chunk number `n`.
-#[inline]
 fn has_chunk(offered: &Lists<'_>, n: usize) -> bool {
     match offered.only_write() {
         Some(_) => n == 0,

@@ -149,7 +149,6 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the message type.
-    #[inline]
     pub const fn proc(&self) -> ListProc {
         if self.long {
             ListProc::Nomsg
@@ -159,7 +158,6 @@ impl<'a> Plan<'a> {
     }
 
     /// Returns the length of the Send in bytes: the header and an inline rest.
-    #[inline]
     pub const fn send_len(&self) -> u32 {
         if self.long {
             self.header
@@ -169,7 +167,6 @@ impl<'a> Plan<'a> {
     }
 
     /// Iterates over the ranges that go inline or to the reply chunk, in order.
-    #[inline]
     pub fn rest(&self) -> Rest<'a> {
         Rest {
             payloads: Payloads::new(self.marks, self.len),
@@ -183,7 +180,6 @@ impl<'a> Plan<'a> {
     /// # Errors
     ///
     /// [`EncodeError::NoRoom`] if `buf` is shorter than the header.
-    #[inline]
     //= 8166-4.3-1 returns lengths written, never more
     //= 8166-4.3-2 reply has no read list
     //= 8166-4.3-4 not used: lengths of zero
@@ -240,7 +236,6 @@ struct Filling<I> {
 }
 
 impl<I: Iterator<Item = Range>> Filling<I> {
-    #[inline]
     fn new(ranges: impl IntoIterator<IntoIter = I>) -> Self {
         Self {
             ranges: ranges.into_iter(),
@@ -249,7 +244,6 @@ impl<I: Iterator<Item = Range>> Filling<I> {
     }
 
     /// Returns whether any bytes are left.
-    #[inline]
     fn goes_on(&mut self) -> bool {
         if self.range.len == 0 {
             match self.ranges.next() {
@@ -321,7 +315,6 @@ impl Iterator for Payloads<'_> {
 }
 
 /// Returns `end` with the XDR padding behind it, as far as the reply of `len` bytes has it.
-#[inline]
 //= 8166-3.4-1 do not write XDR padding
 fn padded(end: u32, len: u32) -> u32 {
     end.saturating_add(end.wrapping_neg() % 4).min(len)
@@ -355,7 +348,6 @@ impl Iterator for Rest<'_> {
     }
 }
 
-#[inline]
 const fn range(start: u32, end: u32) -> Range {
     Range {
         start,

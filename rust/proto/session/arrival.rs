@@ -20,6 +20,14 @@ impl Verdict {
         }
     }
 
+    /// The session has processed the message.
+    pub(super) const fn done(breach: Option<Breach>) -> Self {
+        Self {
+            take: Take::Done,
+            ..Self::dropped(breach)
+        }
+    }
+
     /// No one processes the message.
     pub(super) const fn dropped(breach: Option<Breach>) -> Self {
         Self {
@@ -161,11 +169,7 @@ impl Session {
     /// Handles an error: about an operation of ours, about the first message, or about a call.
     fn on_error(&mut self, message: &Message<'_>, error: ErrorBody, now: u64) -> Verdict {
         if self.on_option_error(message.xid(), error) {
-            return Verdict {
-                take: Take::Done,
-                grant: false,
-                breach: None,
-            };
+            return Verdict::done(None);
         }
         match self.stage {
             Stage::Client(_) => {
@@ -213,11 +217,7 @@ impl Session {
 
     fn resend(&mut self, xid: u32, version: Version) -> Verdict {
         self.news.resend = Some((xid, version));
-        Verdict {
-            take: Take::Done,
-            grant: false,
-            breach: None,
-        }
+        Verdict::done(None)
     }
 
     /// Handles a message that cannot be decoded, with the reason. It may answer the first message

@@ -6,8 +6,7 @@ use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Operation, Spec};
 use super::super::super::wire::{Direction, Message, Version};
-use super::super::xchar::answer_option;
-use super::{Body, Breach, Close, Control, Dispositions, Session, Take, Verdict};
+use super::{Body, Breach, Close, Control, Dispositions, Session, Verdict};
 
 /// An RDMA2_OPTIONAL.
 pub(super) struct Optional<'a> {
@@ -19,17 +18,15 @@ pub(super) struct Optional<'a> {
 impl Session {
     /// Handles an optional operation. If it is not known, an RPC message behind it is not
     /// processed.
+    //= V2-3.1-1 unknown operation answered by INVAL_OPTION
+    //= XC-4-1 unsupported operations are answered by INVAL_OPTION
     pub(super) fn on_optional(&mut self, message: &Message<'_>, option: &Optional<'_>) -> Verdict {
-        let decoded = Operation::decode(option.opttype, option.optinfo);
-        if let Some(error) = answer_option(&decoded) {
-            // An operation that is not known here breaks no rule.
-            let malformed = error == ErrorBody::BadHeader;
-            return self.refuse(message, error, malformed.then_some(Breach::Form));
-        }
-        match decoded {
+        match Operation::decode(option.opttype, option.optinfo) {
             Ok(Some(op)) if has_form(&op, message, option.payload) => {
                 self.on_operation(message, &op)
             }
+            // An operation that is not known here breaks no rule.
+            Ok(None) => self.refuse(message, ErrorBody::InvalidOption, None),
             _ => self.refuse(message, ErrorBody::BadHeader, Some(Breach::Form)),
         }
     }
@@ -73,11 +70,7 @@ impl Session {
             Operation::Update { now, .. } => self.on_announced(Some(now)),
             Operation::Response(_) => {}
         }
-        Verdict {
-            take: Take::Done,
-            grant: false,
-            breach: fault.map(Breach::Operation),
-        }
+        Verdict::done(fault.map(Breach::Operation))
     }
 
     /// Answers a REQ_XCHAR of the peer. If its answer would be longer than every peer can receive,
@@ -96,11 +89,7 @@ impl Session {
             direction: Direction::Reply,
             body: Body::Response(outcome),
         });
-        Verdict {
-            take: Take::Done,
-            grant: false,
-            breach: (!sent).then_some(Breach::TooMany),
-        }
+        Verdict::done((!sent).then_some(Breach::TooMany))
     }
 
     /// Decides on the last element of a request that names the size of Receives, which alone can

@@ -279,7 +279,6 @@ impl RecvQueue {
 
     /// Returns the number of Receives that are to get a larger buffer when their next message was
     /// handled. After it has become 0, every message up to the larger size can be received.
-    #[inline]
     pub(in super::super) fn smaller(&self) -> u32 {
         read_once(&self.smaller)
     }

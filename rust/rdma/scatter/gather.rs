@@ -21,9 +21,9 @@ impl Requests {
     /// # Errors
     ///
     /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, if
-    /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`, also
-    /// if the DMA layer has no room at the moment. After an error other than `EBUSY` the list is
-    /// empty.
+    /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`,
+    /// also if the DMA layer has no room at the moment. After an error other than `EBUSY` the list
+    /// is empty.
     #[inline(always)]
     pub(super) fn add(
         &mut self,

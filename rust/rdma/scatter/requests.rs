@@ -130,7 +130,6 @@ impl Requests {
     }
 
     /// Returns the number of work requests, registrations included.
-    #[inline]
     pub(in super::super) fn count(&self) -> u32 {
         // CAST: both are limited by the memory that they take.
         (self.wrs.len() + self.regions.len()) as u32

@@ -39,12 +39,13 @@ const CHUNK_BYTES: usize = 128;
 
 /// A call in progress.
 pub(crate) struct Call {
-    xid: u32,
-    /// The number of the call's Receive, for traces.
-    receive: u32,
-    version: Version,
+    pub(crate) xid: u32,
+    /// The number of the call's Receive, for traces. The Receive has been posted again.
+    pub(crate) receive: u32,
+    /// The version of the call, which is that of the reply.
+    pub(crate) version: Version,
     /// The R_key that the reply may invalidate.
-    rkey: Option<u32>,
+    pub(crate) rkey: Option<u32>,
     marks: Marks,
     /// The encoded write chunks, followed by the segments of the reply chunk.
     chunks: KVec<u8>,
@@ -101,7 +102,7 @@ impl Call {
 
     /// Returns the number of pages of the budget that the call uses.
     pub(crate) fn pages(&self) -> usize {
-        self.read.as_ref().map_or(0, |read| read.permit.pages())
+        self.read.as_ref().map_or(0, |read| read.permit.pages)
     }
 
     /// Keeps what the reply needs of a call.
@@ -131,26 +132,6 @@ impl Call {
         self.writes = writes.len();
         self.has_reply_chunk = reply.is_some();
         Ok(())
-    }
-
-    /// Returns the transaction ID.
-    pub(crate) fn xid(&self) -> u32 {
-        self.xid
-    }
-
-    /// Returns the number of the call's Receive. The Receive has been posted again.
-    pub(crate) fn receive(&self) -> u32 {
-        self.receive
-    }
-
-    /// Returns the version of the call, which is that of the reply.
-    pub(crate) fn version(&self) -> Version {
-        self.version
-    }
-
-    /// Returns the R_key that the reply may invalidate.
-    pub(crate) fn rkey(&self) -> Option<u32> {
-        self.rkey
     }
 
     /// Returns the write list and the reply chunk of the call.
@@ -273,10 +254,10 @@ impl ReadCtxt {
         match self.shape {
             Shape::Payload(_) => {
                 arriving.write_inline(inline)?;
-                arriving.exchange_all(1, pages)
+                arriving.exchange(1, pages)
             }
             Shape::Whole(len) => {
-                arriving.exchange_all(0, pages)?;
+                arriving.exchange(0, pages)?;
                 arriving.set_inline(len)
             }
         }

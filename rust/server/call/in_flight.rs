@@ -4,9 +4,9 @@
 //! send queue.
 //!
 //! A thread of the service never waits for the send queue. An operation that does not fit is parked
-//! here, and the completion worker posts it when there is space. Each operation that owns pages has
-//! a slot from when it is posted until it is known to have completed. The number of the slot is the
-//! operation's tag.
+//! here, and the completion worker posts it when there is space. A call that RDMA Reads fetch has a
+//! slot, and a reply that owns pages a place in the order of posting, from when the operation is
+//! posted until it is known to have completed. Slot or place give the operation its tag.
 //!
 //! The Send of a reply that owns few pages is signalled only if the three replies before it were
 //! not. Its pages are freed with those of the next reply whose Send is signalled, or by the
@@ -19,7 +19,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
 use super::outgoing::Outgoing;
-use super::queue::Ring;
+use super::queue::{places, Ring};
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::rdma::pd::Pd;
@@ -38,39 +38,37 @@ pub(crate) const BACKCHANNEL: Tag = Tag::new(2);
 pub(crate) const CONTROL: Tag = Tag::new(3);
 /// The tag of invalidations of regions that the requester could read.
 pub(crate) const INVALIDATION: Tag = Tag::new(4);
-/// The tag of the first slot.
+/// The tag of the first place. Tags of places and of slots alternate.
 const FIRST: u32 = 5;
 /// The most replies in a row whose Sends are not signalled.
 const QUIET: u32 = 3;
 /// The most pages of such a reply: those of 64 KiB, and of the surrounding XDR.
 const QUIET_PAGES: usize = 18;
+/// The most page lists that are kept for later replies.
+const SOURCES: usize = 8;
 
-/// Returns the number of tags of a connection with `operations` slots.
+/// Returns the number of tags of a connection with as many slots, and as many places, as
+/// `operations`.
 pub(crate) const fn tags(operations: u32) -> u32 {
-    operations + FIRST
+    // CAST: `usize` has at least 32 bits, and the number of places is small.
+    2 * places(operations as usize) as u32 + FIRST
 }
 
-/// An operation that owns pages and has been posted.
-enum Operation {
-    /// A reply by RDMA Write: its pages.
-    Reply(Source),
-    /// A call that RDMA Reads fetch, with its pages.
-    Read(KBox<Call>),
+/// Returns the tag of a reply.
+fn reply_tag(place: usize) -> Tag {
+    // CAST: the ring of replies was made with a `u32`.
+    Tag::new(FIRST + 2 * place as u32)
 }
 
-impl Operation {
-    /// Returns the number of pages of the budget that the operation uses.
-    fn pages(&self) -> usize {
-        match self {
-            Self::Read(call) => call.pages(),
-            Self::Reply(_) => 0,
-        }
-    }
+/// Returns the tag of a call that RDMA Reads fetch.
+fn read_tag(slot: u32) -> Tag {
+    Tag::new(FIRST + 2 * slot + 1)
+}
 
-    /// Returns whether the operation is a reply that is known to have been sent.
-    fn is_sent(&self) -> bool {
-        matches!(self, Self::Reply(source) if !source.in_flight())
-    }
+/// Returns the slot of such a call; `None` for other tags.
+fn slot_of(tag: Tag) -> Option<u32> {
+    let n = tag.get().checked_sub(FIRST)?;
+    (n % 2 == 1).then_some(n / 2)
 }
 
 /// The purpose of the work requests of a tag.
@@ -89,28 +87,10 @@ enum Parked {
     Read(KBox<Call>),
 }
 
-impl Parked {
-    /// Returns the number of pages of the budget that the operation uses.
-    fn pages(&self) -> usize {
-        match self {
-            Self::Read(call) => call.pages(),
-            Self::Reply(_) => 0,
-        }
-    }
-}
-
 /// The queue pair takes no more work requests, or more operations wait than there can be calls: the
 /// connection is to be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
-
-/// An operation that was not posted.
-enum Refused {
-    /// There is no space on the send queue, or no slot.
-    Full(Parked),
-    /// The connection has failed.
-    Broken(Parked),
-}
 
 /// The operations of one connection. All methods are for process context and do not sleep.
 #[pin_data]
@@ -122,24 +102,28 @@ pub(crate) struct InFlight {
 }
 
 struct InFlightState {
-    slots: KVVec<Option<Operation>>,
+    /// The calls that RDMA Reads fetch.
+    slots: KVVec<Option<KBox<Call>>>,
     /// The numbers of the slots that are empty.
     free: KVVec<u32>,
-    /// The slots of replies, in the order of posting.
-    replies: Ring<u32>,
+    /// The pages of replies, in the order of posting.
+    replies: Ring<Source>,
     /// The number of replies since the last one whose Send was signalled.
     quiet: u32,
     parked: Ring<Parked>,
     /// The buffers of messages, in the order of posting, until they are used again. There is a
     /// place for each work request of the send queue.
     sent: Ring<SendBuf>,
+    /// Empty page lists for replies. A list keeps its allocations, so that a reply of the same size
+    /// allocates nothing.
+    sources: KVec<Source>,
     closed: bool,
 }
 
 impl InFlight {
     /// Makes the operations of a connection that has posted none. `operations` is the number of
-    /// slots, `most` the largest number of calls in progress, `queue` the length of the send queue.
-    /// May sleep.
+    /// slots and of places, `most` the largest number of calls in progress, `queue` the length of
+    /// the send queue. May sleep.
     ///
     /// # Errors
     ///
@@ -165,6 +149,7 @@ impl InFlight {
             quiet: 0,
             parked: Ring::new(most)?,
             sent: Ring::new(queue)?,
+            sources: KVec::with_capacity(SOURCES, GFP_KERNEL)?,
             closed: false,
         };
         Ok(pin_init!(Self {
@@ -180,23 +165,29 @@ impl InFlight {
     /// `ENOMEM`.
     #[inline(always)]
     pub(crate) fn send_buffer(&self, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
-        // CAST: `usize` has at least 32 bits.
-        let len = len as usize;
-        // A buffer that was made for a lower threshold is freed.
-        if let Some(buf) = self.take_sent_buffer().filter(|buf| buf.capacity() >= len) {
-            return Ok(buf);
-        }
-        SendBuf::new(pd, len, GFP_KERNEL)
+        let sent = self.state.lock().take_sent_buffer();
+        fit(sent, pd, len)
     }
 
-    /// Removes and returns the buffer of the oldest message, if the device has finished with it.
+    /// Returns a send buffer as [`Self::send_buffer`] does, and an empty page list. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
     #[inline(always)]
-    fn take_sent_buffer(&self) -> Option<SendBuf> {
+    pub(crate) fn buffer_and_source(&self, pd: &Arc<Pd>, len: u32) -> Result<(SendBuf, Source)> {
         let mut state = self.state.lock();
-        if state.sent.front()?.in_flight() {
-            return None;
-        }
-        state.sent.pop()
+        let (sent, source) = (state.take_sent_buffer(), state.sources.pop());
+        drop(state);
+        let source = source.map_or_else(|| Source::new(pd), Ok)?;
+        Ok((fit(sent, pd, len)?, source))
+    }
+
+    /// Keeps an empty page list for a later reply, unless there are enough.
+    #[cold]
+    pub(crate) fn put_source(&self, source: Source) {
+        let refused = self.state.lock().sources.push_within_capacity(source);
+        drop(refused);
     }
 
     /// Posts a message, or parks it. Returns whether operations were posted that had been parked.
@@ -205,48 +196,23 @@ impl InFlight {
     ///
     /// [`Broken`]: the message was dropped.
     #[inline(always)]
-    pub(crate) fn send<C: Completions>(&self, qp: &Qp<C>, out: Outgoing) -> Result<bool, Broken> {
-        let mut state = self.state.lock();
-        let posted = match state.parked.is_empty() {
-            true => state.post_reply(qp, out),
-            false => Err(Refused::Full(Parked::Reply(out))),
-        };
-        match posted {
-            Ok(()) => Ok(false),
-            Err(refused) => self.not_posted(qp, state, refused),
-        }
-    }
-
-    /// Posts a message without RDMA Writes, which invalidates `rkey`, or parks it, as
-    /// [`Self::send`] does. The message of most replies is not moved then.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken`]: the message was dropped.
-    #[inline(always)]
-    pub(crate) fn send_inline<C: Completions>(
+    pub(crate) fn send<C: Completions>(
         &self,
         qp: &Qp<C>,
-        mut buf: SendBuf,
-        len: usize,
-        rkey: Option<u32>,
+        mut out: Outgoing,
     ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
-            true => qp.post_reply(SEND, None, &mut buf, len, rkey, false),
+            true => state.post_reply(qp, &mut out),
             false => Err(PostError::Full),
         };
-        if let Err(error) = posted {
-            let out = Outgoing {
-                rkey,
-                ..Outgoing::inline(buf, len)
-            };
-            let refused = refused(qp, SEND, error, Parked::Reply(out));
-            return self.not_posted(qp, state, refused);
+        match posted {
+            Ok(()) => {
+                state.keep(out);
+                Ok(false)
+            }
+            Err(error) => self.not_posted(qp, state, error, Parked::Reply(out)),
         }
-        trace::server::post_send(traced::cid(qp, SEND.get()), 1, rkey.unwrap_or(0));
-        state.keep(buf);
-        Ok(false)
     }
 
     /// Posts a message without RDMA Writes, behind the registration of `regions`.
@@ -265,7 +231,7 @@ impl InFlight {
     ) -> Result<u64, PostError> {
         let mut state = self.state.lock();
         let position = qp.post_send(SEND, regions, &mut buf, len, false)?;
-        state.keep(buf);
+        state.keep_buffer(buf);
         Ok(position)
     }
 
@@ -284,11 +250,11 @@ impl InFlight {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
             true => state.post_read(qp, call),
-            false => Err(Refused::Full(Parked::Read(call))),
+            false => Err((PostError::Full, call)),
         };
         match posted {
             Ok(()) => Ok(false),
-            Err(refused) => self.not_posted(qp, state, refused),
+            Err((error, call)) => self.not_posted(qp, state, error, Parked::Read(call)),
         }
     }
 
@@ -299,11 +265,12 @@ impl InFlight {
         &self,
         qp: &Qp<C>,
         mut state: SpinLockGuard<'_, InFlightState>,
-        refused: Refused,
+        error: PostError,
+        operation: Parked,
     ) -> Result<bool, Broken> {
-        let dropped = match refused {
-            Refused::Full(operation) => self.park(qp, &mut state, operation),
-            Refused::Broken(operation) => Some(operation),
+        let dropped = match error {
+            PostError::Full => self.park(qp, &mut state, operation),
+            PostError::Broken(_) | PostError::Invalid => Some(operation),
         };
         drop(state);
         match dropped {
@@ -346,13 +313,13 @@ impl InFlight {
                 Ok(()) => {
                     trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
                 }
-                Err(Refused::Full(operation)) => {
+                Err((PostError::Full, operation)) => {
                     // `pop` has freed its place.
                     let refused = state.parked.push_front(operation);
                     debug_assert!(refused.is_ok());
                     break;
                 }
-                Err(Refused::Broken(operation)) => {
+                Err((_, operation)) => {
                     broken = Some(operation);
                     break;
                 }
@@ -376,52 +343,46 @@ impl InFlight {
     /// the tag is not one of a call.
     #[inline(always)]
     pub(crate) fn fetched(&self, tag: Tag) -> Option<KBox<Call>> {
-        let slot = tag.get().checked_sub(FIRST)?;
+        let slot = slot_of(tag)?;
         let mut state = self.state.lock();
         // CAST: `usize` has at least 32 bits.
-        let place = state.slots.get_mut(slot as usize)?;
-        let Some(Operation::Read(call)) =
-            place.take_if(|operation| matches!(operation, Operation::Read(_)))
-        else {
-            return None;
-        };
+        let call = state.slots.get_mut(slot as usize)?.take()?;
         state.give_back(slot);
         Some(call)
     }
 
-    /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
-    /// Completion worker.
+    /// Frees the pages of the replies that are known to have been sent, and passes tag and page
+    /// list of each to `freed` before. Process context; does not sleep.
     #[inline(always)]
-    pub(crate) fn sent(&self) -> Option<(Tag, Source)> {
-        self.state.lock().take_sent()
+    pub(crate) fn free_sent(&self, freed: impl Fn(Tag, &Source)) {
+        let mut cleared = None;
+        while let Some((place, mut source)) = self.exchange_sent(cleared.take()) {
+            freed(reply_tag(place), &source);
+            source.clear();
+            cleared = Some(source);
+        }
     }
 
-    /// Removes and returns the oldest reply as [`Self::sent`] does, for other contexts, if the
-    /// Sends of all replies are unsignalled: the completion of a signalled Send may be pending, and
-    /// would find a later operation in its slot.
-    #[cold]
-    pub(crate) fn sent_quietly(&self) -> Option<(Tag, Source)> {
+    /// Keeps an empty page list for a later reply, unless there are enough. Removes and returns the
+    /// pages of the oldest reply, and its place, if the reply is known to have been sent.
+    #[inline(always)]
+    fn exchange_sent(&self, empty: Option<Source>) -> Option<(usize, Source)> {
         let mut state = self.state.lock();
-        // CAST: `usize` has at least 32 bits.
-        let quiet = state.replies.len() <= state.quiet as usize;
-        quiet.then(|| state.take_sent())?
+        let refused = empty.map(|source| state.sources.push_within_capacity(source));
+        let sent = state.replies.pop_if(|source| !source.in_flight());
+        drop(state);
+        // A list too many is dropped after the lock was released.
+        drop(refused);
+        sent
     }
 
     /// Returns the purpose of the work requests of a tag.
     pub(crate) fn kind(&self, tag: Tag) -> Kind {
-        let Some(slot) = tag.get().checked_sub(FIRST) else {
-            return if tag == PROBE {
-                Kind::Probe
-            } else {
-                Kind::Send
-            };
-        };
-        let state = self.state.lock();
-        // CAST: `usize` has at least 32 bits.
-        match state.slots.get(slot as usize) {
-            Some(Some(Operation::Read(_))) => Kind::Read,
-            Some(Some(Operation::Reply(_))) => Kind::Write,
-            _ => Kind::Send,
+        match tag {
+            PROBE => Kind::Probe,
+            _ if tag.get() < FIRST => Kind::Send,
+            _ if slot_of(tag).is_some() => Kind::Read,
+            _ => Kind::Write,
         }
     }
 
@@ -429,19 +390,21 @@ impl InFlight {
     /// are. The last replies do not count if no completion will cover them.
     pub(crate) fn under_way(&self) -> (u32, u32) {
         let state = self.state.lock();
-        let operations = state.slots.iter().flatten();
-        let reads = operations.filter(|operation| matches!(operation, Operation::Read(_)));
-        // CAST: both have at most as many values as there are slots, whose number is a `u32`.
-        let (reads, replies) = (reads.count() as u32, state.replies.len() as u32);
+        let reads = state.slots.iter().flatten().count();
+        // CAST: the numbers of slots and of places are a `u32`.
+        let (reads, replies) = (reads as u32, state.replies.len() as u32);
         (reads, replies.saturating_sub(state.quiet))
     }
 
     /// Returns the number of pages of the budget that posted and parked calls use.
     pub(crate) fn pages(&self) -> usize {
         let state = self.state.lock();
-        let posted = state.slots.iter().flatten().map(Operation::pages);
-        let parked = state.parked.iter().map(Parked::pages);
-        posted.sum::<usize>() + parked.sum::<usize>()
+        let parked = state.parked.iter().filter_map(|operation| match operation {
+            Parked::Read(call) => Some(call),
+            Parked::Reply(_) => None,
+        });
+        let calls = Iterator::chain(state.slots.iter().flatten(), parked);
+        calls.map(|call| call.pages()).sum()
     }
 
     /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped as
@@ -452,82 +415,101 @@ impl InFlight {
         let slots = core::mem::replace(&mut state.slots, KVVec::new());
         let replies = state.replies.take();
         let parked = state.parked.take();
-        let sent = state.sent.take();
+        let (sent, sources) = (state.sent.take(), core::mem::take(&mut state.sources));
         self.count(&state);
         drop(state);
-        drop((slots, replies, parked, sent));
+        drop((slots, replies, parked, sent, sources));
     }
 }
 
 impl InFlightState {
-    /// Removes and returns the oldest reply, and its tag, if it is known to have been sent.
+    /// Removes and returns the buffer of the oldest message, if the device has finished with it.
     #[inline(always)]
-    fn take_sent(&mut self) -> Option<(Tag, Source)> {
-        let slot = *self.replies.front()?;
-        // CAST: `usize` has at least 32 bits.
-        let place = self.slots.get_mut(slot as usize)?;
-        let Some(Operation::Reply(source)) = place.take_if(|operation| operation.is_sent()) else {
-            return None;
-        };
-        self.replies.pop();
-        self.give_back(slot);
-        Some((Tag::new(slot + FIRST), source))
+    fn take_sent_buffer(&mut self) -> Option<SendBuf> {
+        let (_, buf) = self.sent.pop_if(|buf| !buf.in_flight())?;
+        Some(buf)
     }
 
     /// Posts an operation that was parked.
+    ///
+    /// # Errors
+    ///
+    /// Returns the operation with the error.
     #[cold]
-    fn post<C: Completions>(&mut self, qp: &Qp<C>, operation: Parked) -> Result<(), Refused> {
+    fn post<C: Completions>(
+        &mut self,
+        qp: &Qp<C>,
+        operation: Parked,
+    ) -> Result<(), (PostError, Parked)> {
         match operation {
-            Parked::Reply(out) => self.post_reply(qp, out),
-            Parked::Read(call) => self.post_read(qp, call),
+            Parked::Reply(mut out) => match self.post_reply(qp, &mut out) {
+                Ok(()) => {
+                    self.keep(out);
+                    Ok(())
+                }
+                Err(error) => Err((error, Parked::Reply(out))),
+            },
+            Parked::Read(call) => {
+                let posted = self.post_read(qp, call);
+                posted.map_err(|(error, call)| (error, Parked::Read(call)))
+            }
         }
     }
 
+    /// Posts a message, which [`Self::keep`] then keeps.
     #[inline(always)]
-    fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, mut out: Outgoing) -> Result<(), Refused> {
-        let slot = match &out.source {
-            None => None,
-            Some(_) => match self.free.pop() {
-                None => return Err(Refused::Full(Parked::Reply(out))),
-                slot => slot,
-            },
+    fn post_reply<C: Completions>(
+        &mut self,
+        qp: &Qp<C>,
+        out: &mut Outgoing,
+    ) -> Result<(), PostError> {
+        let (tag, signal) = match &out.source {
+            None => (SEND, false),
+            Some(_) if self.replies.is_full() => return Err(PostError::Full),
+            Some(source) => (reply_tag(self.replies.next()), !self.may_be_quiet(source)),
         };
-        let tag = slot.map_or(SEND, |slot| Tag::new(slot + FIRST));
         let source = out.source.as_mut();
-        let signal = source.as_ref().is_some_and(|s| !self.may_be_quiet(s));
-        let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
-        if let Err(error) = posted {
-            if let Some(slot) = slot {
-                self.give_back(slot);
-            }
-            return Err(refused(qp, tag, error, Parked::Reply(out)));
-        }
-        out.trace_posted(qp, tag);
-        if let (Some(slot), Some(source)) = (slot, out.source) {
+        qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal)
+            .inspect_err(|error| trace_refused(qp, tag, *error))?;
+        if out.source.is_some() {
             self.quiet = if signal { 0 } else { self.quiet + 1 };
-            self.fill(slot, Operation::Reply(source));
-            // There is a place for each slot.
-            let _ = self.replies.push(slot);
         }
-        self.keep(out.buf);
+        let cid = traced::cid(qp, tag.get());
+        match &out.source {
+            None => {}
+            Some(source) if out.long => {
+                trace::server::post_reply_chunk(cid, source.work_requests())
+            }
+            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
+        }
+        trace::server::post_send(cid, 1, out.rkey.unwrap_or(0));
         Ok(())
     }
 
-    /// Keeps the buffer of a message that was posted.
+    /// Keeps the buffer and the pages of a message that was posted.
     #[inline(always)]
-    fn keep(&mut self, buf: SendBuf) {
-        if self.sent.is_full() {
-            self.forget_oldest();
+    fn keep(&mut self, out: Outgoing) {
+        if let Some(source) = out.source {
+            // There is a place.
+            let _ = self.replies.push(source);
         }
-        // There is a place.
-        let _ = self.sent.push(buf);
+        self.keep_buffer(out.buf);
     }
 
-    /// Frees the oldest buffer. Its message has been sent: more messages were posted since than the
-    /// send queue holds.
+    #[inline(always)]
+    fn keep_buffer(&mut self, buf: SendBuf) {
+        if let Err(buf) = self.sent.push(buf) {
+            self.replace_oldest(buf);
+        }
+    }
+
+    /// Keeps a buffer in place of the oldest one. The message of that one has been sent: more
+    /// messages were posted since than the send queue holds.
     #[cold]
-    fn forget_oldest(&mut self) {
+    fn replace_oldest(&mut self, buf: SendBuf) {
         drop(self.sent.pop());
+        // There is a place.
+        let _ = self.sent.push(buf);
     }
 
     #[inline(always)]
@@ -535,35 +517,31 @@ impl InFlightState {
         &mut self,
         qp: &Qp<C>,
         mut call: KBox<Call>,
-    ) -> Result<(), Refused> {
+    ) -> Result<(), (PostError, KBox<Call>)> {
         let Some(slot) = self.free.pop() else {
-            return Err(Refused::Full(Parked::Read(call)));
+            return Err((PostError::Full, call));
         };
-        let tag = Tag::new(slot + FIRST);
+        let tag = read_tag(slot);
         let read = call.read.as_mut().ok_or(PostError::Invalid);
         if let Err(error) = read.and_then(|read| read.post(qp, tag)) {
+            trace_refused(qp, tag, error);
             self.give_back(slot);
-            return Err(refused(qp, tag, error, Parked::Read(call)));
+            return Err((error, call));
         }
-        self.fill(slot, Operation::Read(call));
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn fill(&mut self, slot: u32, operation: Operation) {
         // CAST: `usize` has at least 32 bits.
         if let Some(place) = self.slots.get_mut(slot as usize) {
             // The slot was free, so nothing needs to be dropped.
-            core::mem::forget(place.replace(operation));
+            core::mem::forget(place.replace(call));
         }
+        Ok(())
     }
 
-    /// Returns whether the Send of a reply, which has its slot, need not be signalled. The last
-    /// slot is for a reply whose completion frees the other slots.
+    /// Returns whether the Send of a reply need not be signalled. The last place is for a reply
+    /// whose completion frees the other places.
     fn may_be_quiet(&self, source: &Source) -> bool {
         self.quiet < QUIET
             && source.page_count() <= QUIET_PAGES
-            && !self.free.is_empty()
+            && self.replies.room() > 1
             && !source.is_shared()
     }
 
@@ -573,15 +551,25 @@ impl InFlightState {
     }
 }
 
-/// Returns the refusal of an operation that could not be posted.
-#[cold]
-fn refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError, operation: Parked) -> Refused {
-    if error == PostError::Full {
-        return Refused::Full(operation);
+/// Returns `sent` if the buffer has `len` bytes, or a new buffer. May sleep.
+#[inline(always)]
+fn fit(sent: Option<SendBuf>, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
+    // CAST: `usize` has at least 32 bits.
+    let len = len as usize;
+    // A buffer that was made for a lower threshold is freed.
+    if let Some(buf) = sent.filter(|buf| buf.capacity() >= len) {
+        return Ok(buf);
     }
-    let (cid, queue) = (traced::cid(qp, tag.get()), traced::send_queue(qp));
-    trace::server::sq_post_err(cid, queue, Error::from(error).to_errno());
-    Refused::Broken(operation)
+    SendBuf::new(pd, len, GFP_KERNEL)
+}
+
+/// Traces that the queue pair takes no more work requests.
+#[cold]
+fn trace_refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError) {
+    if error != PostError::Full {
+        let (cid, queue) = (traced::cid(qp, tag.get()), traced::send_queue(qp));
+        trace::server::sq_post_err(cid, queue, Error::from(error).to_errno());
+    }
 }
 
 /// Returns the lane of the module's counters for a connection.

@@ -33,7 +33,8 @@ use crate::sunrpc::svc::reply::Reply;
 pub(crate) struct Budget {
     #[pin]
     state: SpinLock<BudgetState>,
-    total: usize,
+    /// The number of pages of the whole budget.
+    pub(crate) total: usize,
     /// Half of `total`, and at least one.
     half: usize,
 }
@@ -97,7 +98,7 @@ impl BudgetState {
 /// Pages that a call uses. Dropping the value frees them; process context.
 pub(crate) struct Permit {
     budget: Arc<Budget>,
-    pages: usize,
+    pub(crate) pages: usize,
 }
 
 impl Budget {
@@ -120,11 +121,6 @@ impl Budget {
             }),
             GFP_KERNEL,
         )
-    }
-
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn total(&self) -> usize {
-        self.total
     }
 
     /// Takes `pages` pages, or the whole budget if that is less; `None` if they are in use, or if
@@ -207,13 +203,6 @@ impl Budget {
     }
 }
 
-impl Permit {
-    /// Returns the number of pages.
-    pub(crate) fn pages(&self) -> usize {
-        self.pages
-    }
-}
-
 impl Drop for Permit {
     fn drop(&mut self) {
         let mut state = self.budget.state.lock();
@@ -224,7 +213,7 @@ impl Drop for Permit {
     }
 }
 
-/// The most lists of each kind that a connection keeps.
+/// The most page lists that a connection keeps.
 const MOST: usize = 8;
 /// The most pages of a spare list for a call: what a small payload needs.
 pub(crate) const KEPT_PAGES: usize = 1;
@@ -240,8 +229,6 @@ const MORE_REGIONS: u32 = 8;
 /// The spare page lists and memory regions of one connection. They belong to its protection domain.
 #[pin_data]
 pub(crate) struct Spare {
-    #[pin]
-    sources: SpinLock<KVec<Source>>,
     #[pin]
     sinks: SpinLock<KVec<Sink>>,
     /// RDMA Reads need memory regions.
@@ -263,27 +250,14 @@ impl Spare {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(regions: Option<Arc<MrPool>>, most: u32) -> Result<impl PinInit<Self>> {
-        let sources = KVec::with_capacity(MOST, GFP_KERNEL)?;
         let sinks = KVec::with_capacity(MOST, GFP_KERNEL)?;
         Ok(pin_init!(Self {
-            sources <- new_spinlock!(sources, "rpcrdma::Spare::sources"),
             sinks <- new_spinlock!(sinks, "rpcrdma::Spare::sinks"),
             needs_regions: regions.is_some(),
             regions <- new_spinlock!(regions, "rpcrdma::Spare::regions"),
             most_regions: most.max(MOST_REGIONS),
             returned: Atomic::new(0),
         }))
-    }
-
-    /// Returns an empty list for the pages of a reply. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline(always)]
-    pub(crate) fn source(&self, pd: &Arc<Pd>) -> Result<Source> {
-        let spare = self.sources.lock().pop();
-        spare.map_or_else(|| Source::new(pd), Ok)
     }
 
     /// Returns a list for the pages of a call, with at most [`KEPT_PAGES`] pages. May sleep if
@@ -356,35 +330,20 @@ impl Spare {
         self.needs_regions
     }
 
-    /// Frees the pages of a list, and keeps the list. Does not sleep.
-    #[inline(always)]
-    pub(crate) fn put_source(&self, mut source: Source) {
-        if source.clear() {
-            keep(&self.sources, source);
-        }
-    }
-
-    /// Keeps a list that is not in flight, with at most [`KEPT_PAGES`] pages. Does not sleep.
+    /// Keeps a list that is not in flight, with at most [`KEPT_PAGES`] pages, unless there are
+    /// enough. Does not sleep.
     pub(crate) fn put_sink(&self, sink: Sink) {
-        keep(&self.sinks, sink);
+        // The vector has its capacity from the start. A list too many is dropped after the lock.
+        let refused = self.sinks.lock().push_within_capacity(sink);
+        drop(refused);
     }
 
     /// Drops all lists, and the regions. May sleep.
     pub(crate) fn clear(&self) {
-        let sources = core::mem::take(&mut *self.sources.lock());
         let sinks = core::mem::take(&mut *self.sinks.lock());
         let regions = self.regions.lock().take();
-        drop((sources, sinks, regions));
+        drop((sinks, regions));
     }
-}
-
-/// Keeps a list, unless there are enough.
-fn keep<T>(lists: &SpinLock<KVec<T>>, list: T) {
-    let mut lists = lists.lock();
-    // The vector has its capacity from the start. A list too many is dropped after the lock.
-    let refused = lists.push_within_capacity(list);
-    drop(lists);
-    drop(refused);
 }
 
 /// Moves the pages of a reply to `source`.

@@ -2,9 +2,6 @@
 
 //! Messages to be sent.
 
-use crate::conn::traced;
-use crate::observe::trace;
-use crate::rdma::qp::{Completions, Qp, Tag};
 use crate::rdma::scatter::Source;
 use crate::rdma::send::SendBuf;
 
@@ -29,18 +26,5 @@ impl Outgoing {
             long: false,
             rkey: None,
         }
-    }
-
-    /// Traces that the message was posted.
-    pub(super) fn trace_posted<C: Completions>(&self, qp: &Qp<C>, tag: Tag) {
-        let cid = traced::cid(qp, tag.get());
-        match &self.source {
-            None => {}
-            Some(source) if self.long => {
-                trace::server::post_reply_chunk(cid, source.work_requests());
-            }
-            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
-        }
-        trace::server::post_send(cid, 1, self.rkey.unwrap_or(0));
     }
 }

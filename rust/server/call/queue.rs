@@ -16,12 +16,14 @@ use crate::work::read_once;
 ///
 /// # Invariants
 ///
-/// `first < slots.len()` unless there are no slots, and `len <= slots.len()`. The `len` slots from
-/// `first` on, modulo the number of slots, are full; the others are empty.
+/// The number of slots is a power of two and at least `room`, or zero. `first < slots.len()` unless
+/// there are no slots, and `len <= room`. The `len` slots from `first` on, modulo the number of
+/// slots, are full; the others are empty.
 pub(crate) struct Ring<T> {
     slots: KVVec<Option<T>>,
     first: usize,
     len: usize,
+    room: usize,
 }
 
 impl<T> Ring<T> {
@@ -32,14 +34,16 @@ impl<T> Ring<T> {
     /// `ENOMEM`.
     pub(crate) fn new(room: u32) -> Result<Self> {
         // CAST: `usize` has at least 32 bits.
-        let mut slots = KVVec::with_capacity(room as usize, GFP_KERNEL)?;
-        for _ in 0..room {
+        let room = room as usize;
+        let mut slots = KVVec::with_capacity(places(room), GFP_KERNEL)?;
+        for _ in 0..places(room) {
             slots.push(None, GFP_KERNEL)?;
         }
         Ok(Self {
             slots,
             first: 0,
             len: 0,
+            room,
         })
     }
 
@@ -50,7 +54,7 @@ impl<T> Ring<T> {
 
     /// Returns whether the queue is full.
     pub(crate) fn is_full(&self) -> bool {
-        self.len == self.slots.len()
+        self.len == self.room
     }
 
     /// Returns the number of values.
@@ -58,14 +62,21 @@ impl<T> Ring<T> {
         self.len
     }
 
-    /// Returns the place of the value number `n`.
+    /// Returns the number of values that can be appended.
+    pub(crate) fn room(&self) -> usize {
+        // By the invariant the difference is not negative.
+        self.room.wrapping_sub(self.len)
+    }
+
+    /// Returns the place of the next value that is appended: less than [`places`].
+    pub(crate) fn next(&self) -> usize {
+        self.place(self.first.wrapping_add(self.len))
+    }
+
+    /// Reduces a number to that of a slot.
     fn place(&self, n: usize) -> usize {
-        let place = self.first + n;
-        if place < self.slots.len() {
-            place
-        } else {
-            place - self.slots.len()
-        }
+        // By the invariant this is the remainder, if there are slots.
+        n & self.slots.len().wrapping_sub(1)
     }
 
     /// Appends a value.
@@ -74,19 +85,7 @@ impl<T> Ring<T> {
     ///
     /// Returns the value if the queue is full.
     pub(crate) fn push(&mut self, value: T) -> Result<(), T> {
-        if self.is_full() {
-            return Err(value);
-        }
-        let place = self.place(self.len);
-        match self.slots.get_mut(place) {
-            Some(slot) => {
-                // By the invariant the slot is empty, so nothing needs to be dropped.
-                core::mem::forget(slot.replace(value));
-                self.len += 1;
-                Ok(())
-            }
-            None => Err(value),
-        }
+        self.insert(self.next(), self.first, value)
     }
 
     /// Inserts `value` before the oldest value.
@@ -95,40 +94,51 @@ impl<T> Ring<T> {
     ///
     /// Returns the value if the queue is full.
     pub(crate) fn push_front(&mut self, value: T) -> Result<(), T> {
-        if self.is_full() {
-            return Err(value);
-        }
-        let place = self.first.checked_sub(1).unwrap_or(self.slots.len() - 1);
+        let first = self.place(self.first.wrapping_sub(1));
+        self.insert(first, first, value)
+    }
+
+    /// Puts a value into the empty slot `place`. From then on `first` is the slot of the oldest
+    /// value.
+    #[inline(always)]
+    fn insert(&mut self, place: usize, first: usize, value: T) -> Result<(), T> {
         match self.slots.get_mut(place) {
-            Some(slot) => {
-                *slot = Some(value);
-                self.first = place;
-                self.len += 1;
+            Some(slot) if self.len < self.room => {
+                // By the invariant the slot is empty, so nothing needs to be dropped.
+                core::mem::forget(slot.replace(value));
+                self.first = first;
+                self.len = self.len.wrapping_add(1);
                 Ok(())
             }
-            None => Err(value),
+            _ => Err(value),
         }
     }
 
     /// Moves all values to the queue that is returned, and leaves a queue for no values.
     pub(crate) fn take(&mut self) -> Self {
-        let empty = Self {
+        let nothing = Self {
             slots: KVVec::new(),
             first: 0,
             len: 0,
+            room: 0,
         };
-        core::mem::replace(self, empty)
+        core::mem::replace(self, nothing)
     }
 
     /// Removes and returns the oldest value.
     pub(crate) fn pop(&mut self) -> Option<T> {
-        if self.len == 0 {
-            return None;
-        }
-        let value = self.slots.get_mut(self.first)?.take();
-        self.first = self.place(1);
-        self.len -= 1;
-        value
+        let (_, value) = self.pop_if(|_| true)?;
+        Some(value)
+    }
+
+    /// Removes and returns the oldest value with its place, if `is_wanted` returns true for it.
+    pub(crate) fn pop_if(&mut self, is_wanted: impl FnOnce(&mut T) -> bool) -> Option<(usize, T)> {
+        let place = self.first;
+        // By the invariant the slot is empty if there is no value.
+        let value = self.slots.get_mut(place)?.take_if(is_wanted)?;
+        self.first = self.place(place.wrapping_add(1));
+        self.len = self.len.wrapping_sub(1);
+        Some((place, value))
     }
 
     /// Iterates over the values, in no particular order.
@@ -152,10 +162,13 @@ impl<T> Ring<T> {
         }
         taken
     }
+}
 
-    /// Returns the oldest value.
-    pub(crate) fn front(&mut self) -> Option<&mut T> {
-        self.slots.get_mut(self.first)?.as_mut()
+/// Returns the number of places of a queue for `room` values.
+pub(crate) const fn places(room: usize) -> usize {
+    match room {
+        0 => 0,
+        _ => room.next_power_of_two(),
     }
 }
 
@@ -326,28 +339,28 @@ impl ReadyQueue {
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-impl ReadyQueue {
-    /// Makes a queue that takes nothing, and that waits for pages.
-    pub(super) fn stalled() -> Result<Arc<Self>> {
-        let queue = Self::new(0, 0)?;
-        queue.stall_again();
-        Ok(queue)
-    }
-
-    /// Has the queue wait for pages again.
-    pub(super) fn stall_again(&self) {
-        self.set_stalled(&mut self.state.lock(), true);
-    }
-
-    /// Returns whether the queue waits for pages.
-    pub(super) fn is_stalled(&self) -> bool {
-        self.state.lock().stalled
-    }
-}
-#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 #[kernel::prelude::kunit_tests(rpcrdma_server_queue)]
 mod tests {
     use super::*;
+
+    impl ReadyQueue {
+        /// Makes a queue that takes nothing, and that waits for pages.
+        pub(in crate::server::call) fn stalled() -> Result<Arc<Self>> {
+            let queue = Self::new(0, 0)?;
+            queue.stall_again();
+            Ok(queue)
+        }
+
+        /// Has the queue wait for pages again.
+        pub(in crate::server::call) fn stall_again(&self) {
+            self.set_stalled(&mut self.state.lock(), true);
+        }
+
+        /// Returns whether the queue waits for pages.
+        pub(in crate::server::call) fn is_stalled(&self) -> bool {
+            self.state.lock().stalled
+        }
+    }
 
     #[test]
     fn first_in_first_out_across_the_end() -> Result {
@@ -355,7 +368,7 @@ mod tests {
         for round in 0..10 {
             assert_eq!(ring.push(round), Ok(()));
             assert_eq!(ring.push(round + 100), Ok(()));
-            assert_eq!(ring.front(), Some(&mut round.clone()));
+            assert!(ring.pop_if(|oldest| *oldest != round).is_none());
             assert_eq!(
                 (ring.pop(), ring.pop(), ring.pop()),
                 (Some(round), Some(round + 100), None)

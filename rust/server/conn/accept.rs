@@ -51,10 +51,8 @@ pub(crate) struct Prepared {
     endpoint: Arc<Endpoint>,
     owner: Owner,
     accepted: Arc<Accepted>,
-    /// The RDMA Reads that may be outstanding.
-    reads: u8,
-    /// The requester's RDMA Reads that may be outstanding.
-    served: u8,
+    /// The RDMA Reads that may be outstanding, and those of the requester.
+    reads: (u8, u8),
     /// The private data for the requester.
     settings: Settings,
 }
@@ -122,8 +120,7 @@ impl Prepared {
             endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
             owner,
             accepted,
-            reads,
-            served,
+            reads: (reads, served),
             settings,
         })
     }
@@ -174,8 +171,7 @@ impl Prepared {
         }
         let watch = &self.accepted.service().watch;
         watch.add(self.endpoint.clone())?;
-        let reads = (self.reads, self.served);
-        let accepted = self.endpoint.accept(self.settings, reads);
+        let accepted = self.endpoint.accept(self.settings, self.reads);
         if let Err(error) = accepted {
             watch.remove(&self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());

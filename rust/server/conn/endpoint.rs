@@ -25,8 +25,7 @@ use crate::observe::trace;
 use crate::proto::responder::limits::Limits;
 use crate::rdma::device::Name;
 use crate::rdma::mr::MrPool;
-use crate::rdma::qp::{Remote, Tag};
-use crate::rdma::scatter::Source;
+use crate::rdma::qp::Remote;
 use crate::rdma::send::SendBuf;
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight::{Broken, InFlight};
@@ -50,7 +49,7 @@ pub(crate) struct Responder {
     /// Pages for calls that are being fetched, of all connections.
     pub(crate) pages: Arc<PagePool>,
     /// The number of pages that such calls may use.
-    budget: Arc<Budget>,
+    pub(crate) budget: Arc<Budget>,
     #[pin]
     pub(crate) in_flight: InFlight,
     #[pin]
@@ -132,25 +131,28 @@ impl Responder {
         self.budget.wait(pages, || self.pages_used(), &self.ready)
     }
 
-    /// Returns the number of pages of the whole budget.
-    pub(crate) fn pages_of_all(&self) -> usize {
-        self.budget.total()
-    }
-
     /// Ends waiting for pages: the connection is being closed.
     pub(crate) fn forget_waiting(&self) {
         self.budget.forget(&self.ready);
     }
 
-    /// Returns whether the connection has pages for which other connections wait.
+    /// Returns whether the requester keeps pages for which other connections wait. A call that was
+    /// fetched waits for a thread of the service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
-        self.budget.is_short_beside(&self.ready) && self.pages_used() != 0
+        self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0
     }
 
     /// Returns how many pages of the budget the connection uses. Counts each operation.
     #[cold]
     fn pages_used(&self) -> usize {
-        self.ready.pages() + self.in_flight.pages() + self.quirks.pages()
+        self.ready.pages() + self.pages_kept()
+    }
+
+    /// Returns how many pages of the budget the connection uses until the requester has done its
+    /// part.
+    #[cold]
+    fn pages_kept(&self) -> usize {
+        self.in_flight.pages() + self.quirks.pages()
     }
 
     /// Drops everything that was not received, and all operations: the queue pair is drained. May
@@ -176,30 +178,14 @@ pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
     trace::server::dma_map_rw_err(qp.cq_id(), &segment, pages, error.to_errno());
 }
 
-/// Frees the pages of all replies that are known to have been sent. Completion worker.
+/// Frees the pages of all replies that are known to have been sent.
 #[inline(always)]
-pub(crate) fn sent(conn: &Conn, qp: &QueuePair) {
-    while let Some((tag, source)) = conn.role().in_flight.sent() {
-        free(conn, qp, tag, source);
-    }
-}
-
-/// Frees the pages of all replies that are known to have been sent, if no completion will cover
-/// them.
-#[cold]
-pub(crate) fn sent_quietly(conn: &Conn, qp: &QueuePair) {
-    while let Some((tag, source)) = conn.role().in_flight.sent_quietly() {
-        free(conn, qp, tag, source);
-    }
-}
-
-/// Frees the pages of a reply.
-#[inline(always)]
-fn free(conn: &Conn, qp: &QueuePair, tag: Tag, source: Source) {
-    let cid = traced::cid(qp, tag.get());
-    trace::server::wc_send(cid);
-    trace::server::cc_release(cid, source.work_requests());
-    conn.role().spare.put_source(source);
+pub(crate) fn free_sent(conn: &Conn, qp: &QueuePair) {
+    conn.role().in_flight.free_sent(|tag, source| {
+        let cid = traced::cid(qp, tag.get());
+        trace::server::wc_send(cid);
+        trace::server::cc_release(cid, source.work_requests());
+    });
 }
 
 /// Posts parked operations, if there are any: they may wait for a slot.
@@ -305,14 +291,6 @@ impl Endpoint {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
     }
 
-    /// Posts a message without RDMA Writes, which invalidates `rkey`, as [`Self::send`] does.
-    #[inline(always)]
-    pub(crate) fn send_inline(&self, buf: SendBuf, len: usize, rkey: Option<u32>) {
-        let in_flight = &self.role().in_flight;
-        let posted_or_parked = in_flight.send_inline(self.qp(), buf, len, rkey);
-        posted(self.shared(), posted_or_parked);
-    }
-
     /// Has a worker close the connection and drop `this`.
     pub(crate) fn close_later(this: Arc<Self>, service: &Service) {
         // The queue refuses an item that is already queued, which suffices.
@@ -339,7 +317,7 @@ impl DebugInfo for Endpoint {
                 ..connections::Calls::default()
             },
             regions: regions.map_or_else(Regions::default, |pool| pool.counts().into()),
-            silent: self.silence.lock().silent(),
+            silent: self.silence.lock().silent,
             ..self.describe()
         }
     }

@@ -44,12 +44,18 @@ pub(crate) struct Service {
     pub(crate) workers: Queue,
     pub(crate) watch: Arc<Watch>,
     pub(crate) connections: Arc<Registry>,
-    _ticker: Ticker,
 }
 
-/// The owner of the [`Service`]. Dropping the owner waits for the workers. Otherwise a worker could
-/// be the last to use the service, and no worker can end its own workqueue.
-pub(crate) struct ServiceOwner(Arc<Service>);
+/// The owner of the [`Service`]. Dropping the owner ends the ticker, and then waits for the
+/// workers. Otherwise either could be the last to use the service, and no worker can wait for
+/// itself.
+pub(crate) struct ServiceOwner {
+    _ticker: Ticker,
+    service: Served,
+}
+
+/// The service, once no ticker uses it any more.
+struct Served(Arc<Service>);
 
 impl ServiceOwner {
     /// Makes the service. May sleep.
@@ -60,7 +66,6 @@ impl ServiceOwner {
     pub(crate) fn new(devices: Arc<Registration>, connections: Arc<Registry>) -> Result<Self> {
         let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
         let watched = watch.clone();
-        let interval = msecs_to_jiffies(INTERVAL_MS);
         let service = Service {
             devices,
             pages: PagePool::new(FREE_PAGES)?,
@@ -68,18 +73,23 @@ impl ServiceOwner {
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,
             connections,
-            _ticker: Ticker::new(interval, move || watched.check_all())?,
         };
-        Ok(Self(Arc::new(service, GFP_KERNEL)?))
+        let service = Served(Arc::new(service, GFP_KERNEL)?);
+        let interval = msecs_to_jiffies(INTERVAL_MS);
+        let ticker = Ticker::new(interval, move || watched.check_all())?;
+        Ok(Self {
+            _ticker: ticker,
+            service,
+        })
     }
 
     /// Returns the service, for the registration of the class.
     pub(crate) fn service(&self) -> Arc<Service> {
-        self.0.clone()
+        self.service.0.clone()
     }
 }
 
-impl Drop for ServiceOwner {
+impl Drop for Served {
     fn drop(&mut self) {
         self.0.workers.flush();
     }

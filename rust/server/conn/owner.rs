@@ -36,14 +36,15 @@ pub(crate) struct Owner(Arc<Parties>);
 struct Parties {
     local: SockAddr,
     peer: SockAddr,
-    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
-    /// connection.
-    ready: Arc<ReadyQueue>,
     accepted: Arc<Accepted>,
     /// The listener at which the connection waits to be accepted.
     listener: Arc<ListenerState>,
     #[pin]
     backchannel: Backchannel<XprtHandle<BcXprt>>,
+    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
+    /// connection. The last field to be dropped: the `svc_xprt` keeps the module loaded, and with
+    /// the module all that `accepted` and `listener` share.
+    ready: Arc<ReadyQueue>,
 }
 
 impl Owner {
@@ -62,10 +63,10 @@ impl Owner {
         let parties = pin_init!(Parties {
             local,
             peer,
-            ready,
             accepted,
             listener,
             backchannel <- Backchannel::new(),
+            ready,
         });
         Ok(Self(Arc::pin_init(parties, GFP_KERNEL)?))
     }
@@ -251,6 +252,7 @@ impl<X: Clone + Unpin> Backchannel<X> {
 #[kernel::prelude::kunit_tests(rpcrdma_server_backchannel)]
 mod tests {
     use super::*;
+    use crate::sunrpc::xprt::operations;
 
     /// An answer: RDMA_ERROR.
     const ANSWER: [u8; 20] = [1, 2, 3, 4, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0, 4, 0, 0, 0, 2];
@@ -273,5 +275,13 @@ mod tests {
         backchannel.attach(9)?;
         assert_eq!(found(&ANSWER), Some(9));
         Ok(())
+    }
+
+    #[test]
+    fn an_optional_group_that_is_not_implemented_has_no_operations() {
+        let ops = operations::<BcXprt>();
+        assert!(ops.connect.is_none() && ops.set_port.is_none() && ops.timer.is_none());
+        assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
+        assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
     }
 }

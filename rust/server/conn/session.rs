@@ -13,11 +13,10 @@ use kernel::sync::Arc;
 use super::endpoint::{Conn, QueuePair, Responder};
 use super::failure;
 use crate::conn::connection::Connection;
-use crate::conn::handshake;
 use crate::conn::session::BUFFER;
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
-use crate::proto::session::{Config, Output, Side, Take, Verdict};
+use crate::proto::session::{Announced, Config, Output, Side, Take, Verdict};
 use crate::rdma::pd::Pd;
 use crate::rdma::send::SendBuf;
 use crate::server::config::ConnConfig;
@@ -33,7 +32,7 @@ use crate::wire::{peek, Direction, Message, Proc, Version};
 /// `ENOMEM`.
 pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thresholds) -> Result {
     let buffer = SendBuf::new(pd, BUFFER, GFP_KERNEL)?;
-    let announced = handshake::announced(&conn.role().lifecycle);
+    let announced = Announced::of(conn.role().lifecycle.peer().as_ref());
     let config = Config {
         side: Side::Server,
         versions: settings.versions,

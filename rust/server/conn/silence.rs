@@ -23,8 +23,9 @@ use crate::server::config::MAX_REQ_SIZE;
 pub(crate) const INTERVAL_MS: u32 = 10_000;
 /// The checks in a row without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
-/// The same for a connection that has pages for which other connections wait.
-const PATIENCE_IF_SHORT: u32 = 1;
+/// The same for a connection that has pages for which other connections wait. The check before
+/// probes the requester: without a probe nothing need complete, however fast the requester is.
+const PATIENCE_IF_SHORT: u32 = 2;
 /// The checks in a row without a message after which the requester is probed.
 const SILENCE: u32 = 6;
 
@@ -36,7 +37,7 @@ pub(crate) struct Silence {
     /// Checks in a row that found work requests outstanding and none completed.
     stuck: u32,
     /// Checks in a row before which no message had arrived.
-    silent: u32,
+    pub(super) silent: u32,
 }
 
 /// The measure against a silent requester.
@@ -48,11 +49,6 @@ pub(crate) enum Measure {
 }
 
 impl Silence {
-    /// Returns the checks in a row before which no message had arrived.
-    pub(crate) fn silent(&self) -> u32 {
-        self.silent
-    }
-
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed, `outstanding` says whether there are more, and `heard` whether a message has
     /// arrived since the last check. `hoards` says whether the connection has pages for which other
@@ -81,7 +77,7 @@ impl Endpoint {
     fn check(&self) {
         session::check(self, MAX_REQ_SIZE.get());
         // Completions of other Sends may have covered the last replies, and freed nothing.
-        endpoint::sent_quietly(self.shared(), self.qp());
+        endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
         if let Some((xid, breach)) = self.role().quirks.overdue() {
             return failure::close(self.shared(), xid, breach);
@@ -199,8 +195,19 @@ mod tests {
     fn connection_that_keeps_others_waiting_is_closed_sooner() {
         let mut silence = Silence::default();
         assert_eq!(silence.check(7, true, true, true), Measure::Nothing);
-        assert_eq!(silence.check(8, true, true, true), Measure::Nothing);
-        assert_eq!(silence.check(8, true, true, true), Measure::Close);
+        assert_eq!(silence.check(7, true, true, true), Measure::Probe);
+        assert_eq!(silence.check(7, true, true, true), Measure::Close);
+    }
+
+    #[test]
+    fn no_connection_is_closed_before_it_was_probed() {
+        let mut silence = Silence::default();
+        // A new connection, on which nothing has completed.
+        assert_eq!(silence.check(0, true, true, true), Measure::Probe);
+        for retired in 1..20 {
+            assert_eq!(silence.check(retired, true, true, true), Measure::Nothing);
+            assert_eq!(silence.check(retired, true, true, true), Measure::Probe);
+        }
     }
 
     #[test]

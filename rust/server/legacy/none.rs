@@ -13,7 +13,6 @@ use kernel::sync::Arc;
 use super::call::context::Call;
 use super::call::in_flight::InFlight;
 use super::call::memory::Permit;
-use super::call::memory::Spare;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;
@@ -33,11 +32,7 @@ pub(crate) struct Quirks {}
 pub(crate) struct Sender<'s, R: Role>(PhantomData<&'s R>);
 
 impl<'s, R: Role> Sender<'s, R> {
-    pub(crate) fn new(
-        _queue: (&'s ConnOf<R>, &'s QpOf<R>),
-        _in_flight: &'s InFlight,
-        _spare: &'s Spare,
-    ) -> Self {
+    pub(crate) fn new(_queue: (&'s ConnOf<R>, &'s QpOf<R>), _in_flight: &'s InFlight) -> Self {
         Self(PhantomData)
     }
 }

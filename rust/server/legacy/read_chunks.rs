@@ -105,7 +105,7 @@ impl ReadChunkReplies {
     /// Returns the number of pages of the budget that the replies use.
     pub(super) fn pages(&self) -> usize {
         let list = &self.state.lock().list;
-        list.iter().map(|entry| entry.reply.permit.pages()).sum()
+        list.iter().map(|entry| entry.reply.permit.pages).sum()
     }
 
     /// Adds a reply, and posts it by `post`. The lock is held meanwhile, so that the RDMA_DONE

@@ -16,7 +16,7 @@ use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
 
-use super::recvfrom::Receiver;
+use super::recvfrom;
 use crate::conn::traced;
 use crate::mem::Page;
 use crate::observe::trace;
@@ -31,7 +31,9 @@ use crate::server::call::in_flight::{lane, Broken};
 use crate::server::call::memory::Permit;
 use crate::server::call::memory::{KEPT_PAGES, MAPPING_PAUSE, MAPPING_PAUSES};
 use crate::server::config::READS;
-use crate::server::conn::endpoint::{self, unmapped, Conn, Incoming, QueuePair, Responder};
+use crate::server::conn::endpoint::{
+    self, unmapped, Conn, Endpoint, Incoming, QueuePair, Responder,
+};
 use crate::sunrpc::svc::receive::{Arriving, Receipt};
 use crate::wire::{self, Segment};
 
@@ -121,8 +123,8 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory regions;
-    /// `EIO` if the device cannot map the memory in a region.
+    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory
+    /// regions; `EIO` if the device cannot map the memory in a region.
     #[inline(always)]
     pub(crate) fn prepare(
         &self,
@@ -149,7 +151,7 @@ impl Fetcher<'_> {
             put_back(self.role, sink);
             return Err(error);
         }
-        context.read = Some(ReadCtxt {
+        let read = ReadCtxt {
             sink,
             shape,
             permit,
@@ -157,7 +159,9 @@ impl Fetcher<'_> {
             segments: call.reads(),
             tag: u32::MAX,
             posted: Posted::NEVER,
-        });
+        };
+        // A context that was not in use has nothing to be fetched, so nothing needs to be dropped.
+        core::mem::forget(context.read.replace(read));
         Ok(())
     }
 
@@ -199,16 +203,20 @@ impl Fetcher<'_> {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
         let more = shape.pages().saturating_sub(pages.len());
-        self.role.pages.get_many(more, pages, self.gfp())?;
+        if more != 0 {
+            self.role.pages.get_many(more, pages, self.gfp())?;
+        }
         clear_rest(pages, len);
         // CAST: `usize` has at least 32 bits.
         if len != call.pulled() as usize {
             write_others(pages, call, first, len)?;
         }
-        match (call.only_read(), shape) {
-            (Some(segment), Shape::Payload(_)) => self.read(sink, 0, segment),
-            _ => self.read_parts(call, first, sink),
-        }
+        let Some(read) = call.lists().only_read() else {
+            return self.read_parts(call, first, sink);
+        };
+        // CAST: `usize` has at least 32 bits.
+        let at = (read.position as usize).checked_sub(first).ok_or(EINVAL)?;
+        self.read(sink, at, read.segment)
     }
 
     /// Adds the RDMA Reads of any call, whose byte `first` is the first one in the pages.
@@ -311,25 +319,28 @@ fn write_bytes(pages: &mut [Page], at: usize, bytes: impl Iterator<Item = u8>) -
 
 /// Receives a call that has been fetched. May sleep.
 pub(crate) fn receive<'a>(
-    receiver: &Receiver<'_>,
+    ep: &Endpoint,
     mut call: KBox<Call>,
     mut arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
-    let Some(mut read) = call.read.take() else {
-        return receiver.give_up(arriving, call);
+    let Call { inline, read, .. } = &mut *call;
+    let Some(fetched) = read else {
+        return recvfrom::give_up(ep, arriving, call);
     };
-    trace::server::read_finished(traced::cid(receiver.ep.qp(), read.tag));
-    let placed = read.exchange(&call.inline, &mut arriving);
-    let payload = read.payload();
-    let role = receiver.ep.role();
-    put_back(role, read.sink);
+    trace::server::read_finished(traced::cid(ep.qp(), fetched.tag));
+    let placed = fetched.exchange(inline, &mut arriving);
+    let payload = fetched.payload();
+    let role = ep.role();
+    if let Some(ReadCtxt { sink, .. }) = read.take() {
+        put_back(role, sink);
+    }
     if role.spare.note_returned() {
         // The oldest message may wait for regions that are free again.
         role.ready.resume();
     }
     match placed {
-        Ok(()) => receiver.deliver(arriving, payload, call),
-        Err(_) => receiver.give_up(arriving, call),
+        Ok(()) => recvfrom::deliver(ep, arriving, payload, call),
+        Err(_) => recvfrom::give_up(ep, arriving, call),
     }
 }
 

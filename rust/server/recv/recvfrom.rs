@@ -8,7 +8,6 @@
 use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
-use kernel::sync::Arc;
 
 use super::read::{self, Fetcher};
 use crate::conn::traced;
@@ -25,137 +24,129 @@ use crate::server::conn::{endpoint, failure};
 use crate::server::{log, send};
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
 
-/// A thread of the service that receives over a connection.
-#[derive(Clone, Copy)]
-pub(crate) struct Receiver<'r> {
-    pub(crate) ep: &'r Arc<Endpoint>,
+/// Receives a call, if one is complete. Thread of the service; may sleep.
+pub(crate) fn receive<'a>(ep: &Endpoint, incoming: Incoming<'a, Call>) -> Receipt<'a> {
+    let next = ep.role().ready.pop(|| incoming.mark_empty());
+    let arriving = incoming.received();
+    match next {
+        Some(Ready::Message(message)) => take(ep, message, arriving),
+        Some(Ready::Fetched(call)) => read::receive(ep, call, arriving),
+        None => arriving.nothing(),
+    }
 }
 
-impl Receiver<'_> {
-    /// Receives a call, if one is complete. Thread of the service; may sleep.
-    pub(crate) fn receive<'a>(&self, incoming: Incoming<'a, Call>) -> Receipt<'a> {
-        let next = self.ep.role().ready.pop(|| incoming.mark_empty());
-        let arriving = incoming.received();
-        match next {
-            Some(Ready::Message(message)) => self.take(message, arriving),
-            Some(Ready::Fetched(call)) => read::receive(self, call, arriving),
-            None => arriving.nothing(),
-        }
+/// Receives a call, or handles a message that is no call.
+fn take<'a>(ep: &Endpoint, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
+    let bytes = message.bytes();
+    // The result is large, and not moved.
+    let arrival = intake::take(bytes, ep.limits());
+    let Ok(Arrival::Call(call)) = &arrival else {
+        return take_other(ep, &message, &arrival, arriving);
+    };
+    let cid = traced::cid(ep.qp(), message.index());
+    trace::server::decode_call(cid, bytes, call);
+    if ep.role().quirks.takes(call) {
+        send::answer_here(ep, call);
+        return arriving.nothing();
     }
+    if call.pulled() == 0 {
+        return begin(ep, call, message.index(), arriving);
+    }
+    if let Err(lack) = fetch(ep, &message, call) {
+        await_more(ep, message, lack);
+    }
+    arriving.nothing()
+}
 
-    /// Receives a call, or handles a message that is no call.
-    fn take<'a>(&self, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
-        let bytes = message.bytes();
-        // The result is large, and not moved.
-        let arrival = intake::take(bytes, self.ep.limits());
-        let Ok(Arrival::Call(call)) = &arrival else {
-            return self.take_other(&message, &arrival, arriving);
-        };
-        let cid = traced::cid(self.ep.qp(), message.index());
-        trace::server::decode_call(cid, bytes, call);
-        if self.ep.role().quirks.takes(call) {
-            send::answer_here(self.ep, call);
-            return arriving.nothing();
+/// Handles a message that is no ordinary call.
+#[cold]
+fn take_other<'a>(
+    ep: &Endpoint,
+    message: &Held,
+    arrival: &Result<Arrival<'_>, Refusal>,
+    arriving: Arriving<'a, Call>,
+) -> Receipt<'a> {
+    let bytes = message.bytes();
+    let rest = match arrival {
+        Ok(arrival) => {
+            let quirks = &ep.role().quirks;
+            quirks.take(ep.shared(), ep.qp(), bytes, arrival)
         }
-        if call.pulled() == 0 {
-            return self.begin(call, message.index(), arriving);
-        }
-        if let Err(lack) = fetch(self.ep, &message, call) {
-            await_more(self.ep, message, lack);
-        }
-        arriving.nothing()
+        Err(refusal) => Err(*refusal),
+    };
+    match rest {
+        Ok(None) => {}
+        Ok(Some(bytes)) => return take_instead(ep, message, &bytes, arriving),
+        Err(refusal) => refuse(ep, message, &refusal),
     }
+    arriving.nothing()
+}
 
-    /// Handles a message that is no ordinary call.
-    #[cold]
-    fn take_other<'a>(
-        &self,
-        message: &Held,
-        arrival: &Result<Arrival<'_>, Refusal>,
-        arriving: Arriving<'a, Call>,
-    ) -> Receipt<'a> {
-        let (ep, bytes) = (self.ep, message.bytes());
-        let rest = match arrival {
-            Ok(arrival) => {
-                let quirks = &ep.role().quirks;
-                quirks.take(ep.shared(), ep.qp(), bytes, arrival)
-            }
-            Err(refusal) => Err(*refusal),
-        };
-        match rest {
-            Ok(None) => {}
-            Ok(Some(bytes)) => return self.take_instead(message, &bytes, arriving),
-            Err(refusal) => refuse(ep, message, &refusal),
+/// Receives the ordinary message of these `bytes` in place of `message`.
+#[cold]
+fn take_instead<'a>(
+    ep: &Endpoint,
+    message: &Held,
+    bytes: &[u8],
+    arriving: Arriving<'a, Call>,
+) -> Receipt<'a> {
+    match &intake::take(bytes, ep.limits()) {
+        Ok(Arrival::Call(call)) => {
+            let cid = traced::cid(ep.qp(), message.index());
+            trace::server::decode_call(cid, message.bytes(), call);
+            // The call has no read chunks, so it needs no pages.
+            begin(ep, call, message.index(), arriving)
         }
-        arriving.nothing()
-    }
-
-    /// Receives the ordinary message of these `bytes` in place of `message`.
-    #[cold]
-    fn take_instead<'a>(
-        &self,
-        message: &Held,
-        bytes: &[u8],
-        arriving: Arriving<'a, Call>,
-    ) -> Receipt<'a> {
-        match &intake::take(bytes, self.ep.limits()) {
-            Ok(Arrival::Call(call)) => {
-                let cid = traced::cid(self.ep.qp(), message.index());
-                trace::server::decode_call(cid, message.bytes(), call);
-                // The call has no read chunks, so it needs no pages.
-                self.begin(call, message.index(), arriving)
-            }
-            Err(refusal) => {
-                refuse(self.ep, message, refusal);
-                arriving.nothing()
-            }
-            Ok(_) => arriving.nothing(),
+        Err(refusal) => {
+            refuse(ep, message, refusal);
+            arriving.nothing()
         }
+        Ok(_) => arriving.nothing(),
     }
+}
 
-    /// Receives a call that is inline. `receive` is the number of its Receive, for traces.
-    #[inline(always)]
-    fn begin<'a>(
-        &self,
-        call: &call::Call<'_>,
-        receive: u32,
-        mut arriving: Arriving<'a, Call>,
-    ) -> Receipt<'a> {
-        let Some(context) = count(self.ep, call, receive) else {
-            return arriving.nothing();
-        };
-        match arriving.write_inline(call.inline()) {
-            Ok(()) => self.deliver(arriving, None, context),
-            Err(_) => self.give_up(arriving, context),
-        }
+/// Receives a call that is inline. `receive` is the number of its Receive, for traces.
+#[inline(always)]
+fn begin<'a>(
+    ep: &Endpoint,
+    call: &call::Call<'_>,
+    receive: u32,
+    mut arriving: Arriving<'a, Call>,
+) -> Receipt<'a> {
+    let Some(context) = count(ep, call, receive) else {
+        return arriving.nothing();
+    };
+    match arriving.write_inline(call.inline()) {
+        Ok(()) => deliver(ep, arriving, None, context),
+        Err(_) => give_up(ep, arriving, context),
     }
+}
 
-    /// Gives a call to the service.
-    #[inline(always)]
-    pub(crate) fn deliver<'a>(
-        &self,
-        arriving: Arriving<'a, Call>,
-        payload: Option<Payload>,
-        context: KBox<Call>,
-    ) -> Receipt<'a> {
-        match arriving.call(payload, context) {
-            Ok(receipt) => receipt,
-            Err((arriving, context, _)) => self.give_up(arriving, context),
-        }
+/// Gives a call to the service.
+#[inline(always)]
+pub(crate) fn deliver<'a>(
+    ep: &Endpoint,
+    arriving: Arriving<'a, Call>,
+    payload: Option<Payload>,
+    context: KBox<Call>,
+) -> Receipt<'a> {
+    match arriving.call(payload, context) {
+        Ok(receipt) => receipt,
+        Err((arriving, context, _)) => give_up(ep, arriving, context),
     }
+}
 
-    /// Drops a call that cannot be received, and the connection. The requester sends the call again
-    /// over a new one.
-    #[cold]
-    pub(crate) fn give_up<'a>(
-        &self,
-        arriving: Arriving<'a, Call>,
-        context: KBox<Call>,
-    ) -> Receipt<'a> {
-        self.ep.role().calls.put(context);
-        self.ep.shared().force_close();
-        arriving.nothing()
-    }
+/// Drops a call that cannot be received, and the connection. The requester sends the call again
+/// over a new one.
+#[cold]
+pub(crate) fn give_up<'a>(
+    ep: &Endpoint,
+    arriving: Arriving<'a, Call>,
+    context: KBox<Call>,
+) -> Receipt<'a> {
+    ep.role().calls.put(context);
+    ep.shared().force_close();
+    arriving.nothing()
 }
 
 /// The resource that a call lacks, so that its message stays in its Receive, and with it all later
@@ -230,7 +221,7 @@ fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
 #[cold]
 fn await_pages(ep: &Endpoint, pages: usize) {
     let role = ep.role();
-    log::memory_used_up(role.pages_of_all() >> (20 - PAGE_SHIFT));
+    log::memory_used_up(role.budget.total >> (20 - PAGE_SHIFT));
     if role.wait_for_pages(pages).is_err() {
         // Nothing would wake the connection. Over a new one the requester asks again.
         ep.shared().force_close();

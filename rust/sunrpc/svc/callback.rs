@@ -29,7 +29,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full};
 
 use super::class;
-use super::ops::ConnectionData;
 use super::transport::Connection;
 use super::xprt::{Connected, SvcXprt};
 use crate::raw;
@@ -37,9 +36,9 @@ use crate::raw;
 impl SvcXprt<Connected> {
     /// Returns the implementation, if it is a complete `C`.
     pub(crate) fn connection<C: Connection>(&self) -> Option<&C> {
-        let xprt = self.implemented_by::<ConnectionData<C>>()?;
+        let xprt = self.implemented_by::<C>()?;
         // SAFETY: The transport is complete.
-        Some(unsafe { &xprt.data().connection })
+        Some(unsafe { xprt.data() })
     }
 
     /// Returns the connection that `xprt` points to.

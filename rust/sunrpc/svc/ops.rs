@@ -24,54 +24,10 @@ use super::xprt::{finds_room, Connected, Implementation, Listening, New, Origin,
 use crate::mem::SockAddr;
 use crate::raw;
 
-/// The implementation of a listener.
-#[pin_data]
-struct ListenerData<L> {
-    #[pin]
-    listener: L,
-}
-
-impl<L: Listener> Implementation for ListenerData<L> {
-    type Kind = Listening;
-
-    fn ops() -> &'static raw::svc_xprt_ops {
-        listener::<L>()
-    }
-
-    fn detach(&self, xprt: &SvcXprt<Listening>) {
-        self.listener.detach(xprt);
-    }
-}
-
-/// The implementation of a connection.
-#[pin_data]
-pub(super) struct ConnectionData<C> {
-    #[pin]
-    pub(super) connection: C,
-}
-
-impl<C: Connection> Implementation for ConnectionData<C> {
-    type Kind = Connected;
-
-    fn ops() -> &'static raw::svc_xprt_ops {
-        &Table::<C>::CONNECTION
-    }
-
-    fn detach(&self, xprt: &SvcXprt<Connected>) {
-        self.connection.detach(xprt);
-    }
-}
-
-/// Returns the operations of the class of `L`, which are also those of its listeners.
-pub(super) fn listener<L: Listener>() -> &'static raw::svc_xprt_ops {
-    &Table::<L>::LISTENER
-}
-
-struct Table<T>(core::marker::PhantomData<T>);
-
-impl<L: Listener> Table<L> {
-    /// SUNRPC neither receives nor sends on a listener, and does not age it.
-    const LISTENER: raw::svc_xprt_ops = raw::svc_xprt_ops {
+/// The operations are also those of the class. SUNRPC neither receives nor sends on a listener, and
+/// does not age it.
+impl<L: Listener> Implementation<Listening> for L {
+    const OPS: raw::svc_xprt_ops = raw::svc_xprt_ops {
         xpo_create: Some(create::<L>),
         xpo_accept: Some(accept::<L>),
         xpo_has_wspace: Some(always),
@@ -79,15 +35,19 @@ impl<L: Listener> Table<L> {
         xpo_sendto: None,
         xpo_result_payload: None,
         xpo_release_ctxt: Some(no_context),
-        xpo_detach: Some(detach::<ListenerData<L>>),
-        xpo_free: Some(free::<ListenerData<L>>),
+        xpo_detach: Some(detach::<Listening, L>),
+        xpo_free: Some(free::<Listening, L>),
         xpo_kill_temp_xprt: None,
         xpo_handshake: None,
     };
+
+    fn detach(&self, xprt: &SvcXprt<Listening>) {
+        Listener::detach(self, xprt);
+    }
 }
 
-impl<C: Connection> Table<C> {
-    const CONNECTION: raw::svc_xprt_ops = raw::svc_xprt_ops {
+impl<C: Connection> Implementation<Connected> for C {
+    const OPS: raw::svc_xprt_ops = raw::svc_xprt_ops {
         xpo_create: None,
         xpo_accept: None,
         xpo_has_wspace: Some(has_wspace::<C>),
@@ -95,11 +55,15 @@ impl<C: Connection> Table<C> {
         xpo_sendto: Some(sendto::<C>),
         xpo_result_payload: Some(result_payload::<C>),
         xpo_release_ctxt: Some(release_ctxt::<C>),
-        xpo_detach: Some(detach::<ConnectionData<C>>),
-        xpo_free: Some(free::<ConnectionData<C>>),
+        xpo_detach: Some(detach::<Connected, C>),
+        xpo_free: Some(free::<Connected, C>),
         xpo_kill_temp_xprt: Some(kill_temp),
         xpo_handshake: None,
     };
+
+    fn detach(&self, xprt: &SvcXprt<Connected>) {
+        Connection::detach(self, xprt);
+    }
 }
 
 /// Implements `xpo_create`. The service's mutex is held; may sleep.
@@ -136,7 +100,7 @@ fn listen<L: Listener>(
     origin: Origin,
     addr: SockAddr,
 ) -> Result<*mut raw::svc_xprt> {
-    let new = New::<ListenerData<L>>::allocate(origin)?;
+    let new = New::<Listening, L>::allocate(origin)?;
     new.base().set(raw::XPT_LISTENER);
     let args = ListenArgs {
         addr,
@@ -145,10 +109,9 @@ fn listen<L: Listener>(
         max_payload: new.base().max_payload(),
         xprt: new.base(),
     };
-    let port = try_pin_init!(ListenerData { listener <- L::new(args) }? Error);
     // SAFETY: This is the first call.
-    let port = unsafe { new.init(port) }?;
-    new.base().set_local(&port.listener.local());
+    let listener = unsafe { new.init(L::new(args)) }?;
+    new.base().set_local(&listener.local());
     // SAFETY: `init` has succeeded.
     Ok(unsafe { new.into_raw() })
 }
@@ -164,12 +127,12 @@ unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::
     // the call. It has taken a module reference for the new transport.
     let (listener, origin) = unsafe {
         let origin = Origin::new((*xprt).xpt_net, (*xprt).xpt_class, (*xprt).xpt_server);
-        (Xprt::<ListenerData<L>>::from_raw(xprt), origin)
+        (Xprt::<Listening, L>::from_raw(xprt), origin)
     };
     // Cleared before the queue is read, so that a request that arrives later sets the bit again.
     listener.base().clear(raw::XPT_CONN);
     // SAFETY: The listener is complete.
-    let Some(request) = unsafe { listener.data() }.listener.next() else {
+    let Some(request) = unsafe { listener.data() }.next() else {
         return core::ptr::null_mut();
     };
     // There may be more requests. SUNRPC enqueues the listener after this call.
@@ -179,16 +142,15 @@ unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::
 
 /// Creates a connection.
 fn connect<C: Connection>(origin: Origin, request: C::Request) -> Result<*mut raw::svc_xprt> {
-    let new = New::<ConnectionData<C>>::allocate(origin)?;
+    let new = New::<Connected, C>::allocate(origin)?;
     let args = AcceptArgs {
         net: new.base().net(),
         xprt: new.base(),
     };
-    let link = try_pin_init!(ConnectionData { connection <- C::new(request, args) }? Error);
     // SAFETY: This is the first call.
-    let link = unsafe { new.init(link) }?;
-    new.base().set_local(&link.connection.local());
-    new.base().set_remote(&link.connection.remote());
+    let connection = unsafe { new.init(C::new(request, args)) }?;
+    new.base().set_local(&connection.local());
+    new.base().set_remote(&connection.remote());
     // SAFETY: `init` has succeeded.
     Ok(unsafe { new.into_raw() })
 }
@@ -223,8 +185,8 @@ unsafe fn connection<'a, C: Connection>(
 ) -> (&'a SvcXprt<Connected>, &'a C) {
     // SAFETY: By the safety requirements `xprt` is a complete connection of `C` that is alive.
     unsafe {
-        let xprt = Xprt::<ConnectionData<C>>::from_raw(xprt);
-        (xprt.base(), &xprt.data().connection)
+        let xprt = Xprt::<Connected, C>::from_raw(xprt);
+        (xprt.base(), xprt.data())
     }
 }
 
@@ -337,9 +299,9 @@ unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, conte
 /// # Safety
 ///
 /// SUNRPC calls this with a complete transport of `T`.
-unsafe extern "C" fn detach<T: Implementation>(xprt: *mut raw::svc_xprt) {
+unsafe extern "C" fn detach<K, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
     // SAFETY: SUNRPC passes a complete transport.
-    unsafe { Xprt::<T>::from_raw(xprt).detach() };
+    unsafe { Xprt::<K, T>::from_raw(xprt).detach() };
 }
 
 /// Implements `xpo_free`. Process context; may sleep.
@@ -347,9 +309,9 @@ unsafe extern "C" fn detach<T: Implementation>(xprt: *mut raw::svc_xprt) {
 /// # Safety
 ///
 /// SUNRPC calls this with a transport of `T` to which no reference is left.
-unsafe extern "C" fn free<T: Implementation>(xprt: *mut raw::svc_xprt) {
+unsafe extern "C" fn free<K, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
     // SAFETY: SUNRPC passes a transport to which no reference is left.
-    unsafe { Xprt::<T>::free(xprt) };
+    unsafe { Xprt::<K, T>::free(xprt) };
 }
 
 /// Implements `xpo_kill_temp_xprt`: the address was removed, and SUNRPC detaches the connection

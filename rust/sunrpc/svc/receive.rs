@@ -91,8 +91,9 @@ impl Layout {
     }
 }
 
-/// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone.
-type Brand<'a> = PhantomData<Cell<&'a ()>>;
+/// Makes a lifetime invariant, so that it stands for one call of `xpo_recvfrom` alone. `X` is the
+/// type of the context.
+type Brand<'a, X = ()> = PhantomData<(Cell<&'a ()>, X)>;
 
 /// A thread that is to receive a call over a busy connection.
 ///
@@ -111,8 +112,7 @@ type Brand<'a> = PhantomData<Cell<&'a ()>>;
 /// ```
 pub(crate) struct Incoming<'a, X> {
     rqst: NonNull<raw::svc_rqst>,
-    _brand: Brand<'a>,
-    _context: PhantomData<X>,
+    _brand: Brand<'a, X>,
 }
 
 impl<'a, X> Incoming<'a, X> {
@@ -134,7 +134,6 @@ impl<'a, X> Incoming<'a, X> {
         Self {
             rqst,
             _brand: PhantomData,
-            _context: PhantomData,
         }
     }
 
@@ -180,7 +179,6 @@ impl<'a, X> Incoming<'a, X> {
             rqst: self.rqst,
             inline: 0,
             _brand: PhantomData,
-            _context: PhantomData,
         }
     }
 }
@@ -200,8 +198,7 @@ pub(crate) struct Arriving<'a, X> {
     rqst: NonNull<raw::svc_rqst>,
     /// Length of the inline part.
     inline: usize,
-    _brand: Brand<'a>,
-    _context: PhantomData<X>,
+    _brand: Brand<'a, X>,
 }
 
 impl<'a, X> Arriving<'a, X> {
@@ -241,37 +238,19 @@ impl<'a, X> Arriving<'a, X> {
         Ok(())
     }
 
-    /// Exchanges the page in a slot for `page`, which then belongs to the call. A payload lies
-    /// in the pages from slot 1 on.
-    ///
-    /// # Errors
-    ///
-    /// `EINVAL` if there is no such slot; nothing was exchanged.
-    ///
-    /// # Examples
-    ///
-    /// ```ignore
-    /// arriving.exchange(1, &mut page)?;
-    /// ```
-    #[allow(dead_code, reason = "for the sample svc_null")]
-    pub(crate) fn exchange(&mut self, slot: usize, page: &mut Page) -> Result {
-        let slot = self.slots().get(slot).ok_or(EINVAL)?;
-        let old = NonNull::new(slot.get()).ok_or(EINVAL)?;
-        // SAFETY: The slot's reference is taken over, because the slot gets another page below. By
-        // the type invariants only this thread accesses the page.
-        let old = unsafe { Page::from_raw(old) };
-        let new = core::mem::replace(page, old);
-        // INVARIANT: The slot has a page of its own again.
-        slot.set(new.into_raw().as_ptr());
-        Ok(())
-    }
-
-    /// Exchanges as many pages as `pages` has, from slot `first` on.
+    /// Exchanges the pages in the slots from `first` on for `pages`, which then belong to the call.
+    /// A payload lies in the pages from slot 1 on.
     ///
     /// # Errors
     ///
     /// `EINVAL` if there are fewer slots; nothing was exchanged.
-    pub(crate) fn exchange_all(&mut self, first: usize, pages: &mut [Page]) -> Result {
+    ///
+    /// # Examples
+    ///
+    /// ```ignore
+    /// arriving.exchange(1, core::slice::from_mut(&mut page))?;
+    /// ```
+    pub(crate) fn exchange(&mut self, first: usize, pages: &mut [Page]) -> Result {
         let end = first.checked_add(pages.len()).ok_or(EINVAL)?;
         let slots = self.slots().get(first..end).ok_or(EINVAL)?;
         for (slot, page) in slots.iter().zip(pages) {

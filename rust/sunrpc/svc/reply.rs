@@ -28,8 +28,8 @@ use crate::raw;
 /// # Examples
 ///
 /// ```ignore
-/// let mut message = [0; REPLY_LEN];
-/// reply.message().copy_to(0, &mut message)?;
+/// let (sent, call) = reply.parts();
+/// sent.copy_to(0, &mut message)?;
 /// ```
 pub(crate) struct Reply<'a, X> {
     rqst: NonNull<raw::svc_rqst>,
@@ -69,22 +69,6 @@ impl<X> Reply<'_, X> {
         // SAFETY: By the type invariants `rqst` is the calling thread's request, which no other
         // code accesses.
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown();
-    }
-
-    /// Returns the context that [`Arriving::call`](super::receive::Arriving::call) attached to the
-    /// call.
-    #[allow(dead_code, reason = "for the sample svc_null")]
-    pub(crate) fn call(&mut self) -> &mut X {
-        // SAFETY: By the type invariants only this thread accesses the context.
-        unsafe { self.call.as_mut() }
-    }
-
-    /// Returns the message.
-    #[allow(dead_code, reason = "for the sample svc_null")]
-    pub(crate) fn message(&self) -> XdrBuf<'_> {
-        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
-        // pages of the direct map, and its pages stay while `self` is borrowed.
-        unsafe { XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res) }
     }
 
     /// Returns the message and the context of the call.
@@ -179,7 +163,6 @@ impl ReplySlots<'_> {
 
     /// Returns whether the page behind the reply is not the thread's own. A service that takes data
     /// out of a reply leaves its pages from there on.
-    #[inline]
     pub(super) fn first_is_shared(&self) -> bool {
         // SAFETY: By the type invariants only this thread accesses the request, and each slot
         // before `rq_page_end` holds a reference to a page or is empty.

@@ -140,8 +140,10 @@ mod suite {
         let before = *thread.calls.get(1).ok_or(EINVAL)?;
         let mut page = Page::new()?;
         let mut arriving = thread.incoming().received();
-        arriving.exchange(1, &mut page)?;
-        assert!(arriving.exchange(SLOTS, &mut page).is_err());
+        arriving.exchange(1, core::slice::from_mut(&mut page))?;
+        assert!(arriving
+            .exchange(SLOTS, core::slice::from_mut(&mut page))
+            .is_err());
         let _ = arriving.nothing();
         assert!(*thread.calls.get(1).ok_or(EINVAL)? != before);
         assert_eq!(empty(&thread.calls), 0);
@@ -265,7 +267,7 @@ mod suite {
         let Err(mut reply) = reply.take(&mut pages) else {
             return Err(EINVAL);
         };
-        assert_eq!(*reply.call(), 9);
+        assert_eq!(*reply.parts().1, 9);
         assert_eq!((pages.len(), empty(&thread.replies)), (0, 0));
         Ok(())
     }

@@ -42,16 +42,13 @@ pub(crate) enum Listening {}
 /// Marks a connection.
 pub(crate) enum Connected {}
 
-/// The common interface of listeners and connections.
-pub(crate) trait Implementation: Send + Sync + Sized + 'static {
-    /// [`Listening`] or [`Connected`].
-    type Kind: 'static;
-
-    /// Returns the operations of the kind.
-    fn ops() -> &'static raw::svc_xprt_ops;
+/// The common interface of listeners and connections. `K` is [`Listening`] or [`Connected`].
+pub(crate) trait Implementation<K>: Send + Sync + Sized + 'static {
+    /// The operations of the kind.
+    const OPS: raw::svc_xprt_ops;
 
     /// Closes the connection or the port.
-    fn detach(&self, xprt: &SvcXprt<Self::Kind>);
+    fn detach(&self, xprt: &SvcXprt<K>);
 }
 
 /// A transport without its implementation.
@@ -196,7 +193,7 @@ impl<K> SvcXprt<K> {
     }
 
     /// Returns the transport with its implementation, if that is a complete `T`.
-    pub(super) fn implemented_by<T: Implementation<Kind = K>>(&self) -> Option<&Xprt<T>> {
+    pub(super) fn implemented_by<T: Implementation<K>>(&self) -> Option<&Xprt<K, T>> {
         // ORDERING: pairs with the store in `New::init`, after which the implementation is
         // initialised.
         if self.implementation != TypeId::of::<T>() || !self.complete.load(Acquire) {
@@ -344,25 +341,25 @@ impl<K> Drop for Handle<K> {
 /// - `data` is initialised, and does not move, from when `complete` is set until `xpo_free` drops
 ///   it.
 #[repr(C)]
-pub(super) struct Xprt<T: Implementation> {
-    base: SvcXprt<T::Kind>,
+pub(super) struct Xprt<K, T: Implementation<K>> {
+    base: SvcXprt<K>,
     data: UnsafeCell<MaybeUninit<T>>,
 }
 
-impl<T: Implementation> Xprt<T> {
+impl<K, T: Implementation<K>> Xprt<K, T> {
     /// Converts a pointer of SUNRPC.
     ///
     /// # Safety
     ///
     /// `xprt` is a transport that [`New`] has completed for `T`, and it is alive during `'a`.
     pub(super) unsafe fn from_raw<'a>(xprt: *mut raw::svc_xprt) -> &'a Self {
-        const { assert!(offset_of!(Self, base) == 0 && offset_of!(SvcXprt<T::Kind>, base) == 0) };
+        const { assert!(offset_of!(Self, base) == 0 && offset_of!(SvcXprt<K>, base) == 0) };
         // SAFETY: By the safety requirements the transport is alive, and by the type invariants it
         // starts at its `svc_xprt`.
         unsafe { &*xprt.cast() }
     }
 
-    pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
+    pub(super) fn base(&self) -> &SvcXprt<K> {
         &self.base
     }
 
@@ -422,20 +419,20 @@ impl<T: Implementation> Xprt<T> {
 /// # Invariants
 ///
 /// No other code but the holders of handles has access to the transport.
-pub(super) struct New<T: Implementation> {
-    xprt: NonNull<Xprt<T>>,
+pub(super) struct New<K, T: Implementation<K>> {
+    xprt: NonNull<Xprt<K, T>>,
     class: *mut raw::svc_xprt_class,
 }
 
-impl<T: Implementation> New<T> {
+impl<K, T: Implementation<K>> New<K, T> {
     /// Allocates and initialises a transport. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn allocate(origin: Origin) -> Result<Self> {
-        let memory = KBox::<Xprt<T>>::new_uninit(GFP_KERNEL)?;
-        let xprt = KBox::into_raw(memory).cast::<Xprt<T>>();
+        let memory = KBox::<Xprt<K, T>>::new_uninit(GFP_KERNEL)?;
+        let xprt = KBox::into_raw(memory).cast::<Xprt<K, T>>();
         // SAFETY: The memory is large enough, aligned, stays in place, and no other thread knows of
         // it.
         unsafe {
@@ -447,7 +444,7 @@ impl<T: Implementation> New<T> {
         // SAFETY: A box is not null; `base` was initialised above, and no other thread knows of the
         // transport, so that its operations may be replaced.
         let xprt = unsafe {
-            (*(*xprt).base.as_raw()).xpt_ops = T::ops();
+            (*(*xprt).base.as_raw()).xpt_ops = &T::OPS;
             NonNull::new_unchecked(xprt)
         };
         // INVARIANT: No pointer was given to other code.
@@ -460,7 +457,7 @@ impl<T: Implementation> New<T> {
         Ok(this)
     }
 
-    pub(super) fn base(&self) -> &SvcXprt<T::Kind> {
+    pub(super) fn base(&self) -> &SvcXprt<K> {
         // SAFETY: By the type invariants the transport is alive.
         unsafe { &self.xprt.as_ref().base }
     }
@@ -498,7 +495,7 @@ impl<T: Implementation> New<T> {
     }
 }
 
-impl<T: Implementation> Drop for New<T> {
+impl<K, T: Implementation<K>> Drop for New<K, T> {
     fn drop(&mut self) {
         // SAFETY: The class is alive, and its module referenced, while the transport is created.
         // SUNRPC frees the transport because this is its only reference, and puts the module

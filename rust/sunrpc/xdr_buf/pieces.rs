@@ -47,11 +47,6 @@ impl<'a> Pieces<'a> {
             left: len.min(u32::MAX - offset),
         }
     }
-
-    /// Returns the piece of the buffer's head or tail that starts at `skip`.
-    fn of_kvec(&self, vec: &raw::kvec, skip: u32) -> Option<Piece> {
-        piece(vec, skip, self.left)
-    }
 }
 
 /// Returns the part of a buffer's head or tail that starts at `skip`, of `len` bytes at most. The
@@ -135,10 +130,10 @@ impl Pieces<'_> {
     fn advance(&mut self) -> Option<Piece> {
         let ([head], [tail]) = (&self.buf.head, &self.buf.tail);
         let piece = match self.at.checked_sub(narrow(head.iov_len)) {
-            None => self.of_kvec(head, self.at),
+            None => piece(head, self.at, self.left),
             Some(skip) => match skip.checked_sub(self.buf.page_len) {
                 None => return self.begin_pages(skip),
-                Some(skip) => self.of_kvec(tail, skip),
+                Some(skip) => piece(tail, skip, self.left),
             },
         };
         match piece {

@@ -132,10 +132,7 @@ impl Fixture {
 
     /// Returns whether the bytes from `at` on equal `bytes`.
     fn holds(&self, at: usize, bytes: &[u8]) -> bool {
-        bytes
-            .iter()
-            .enumerate()
-            .all(|(i, byte)| self.peek(at + i) == *byte)
+        (at..).zip(bytes).all(|(i, byte)| self.peek(i) == *byte)
     }
 
     /// Returns whether the bytes from `at` to `end` have the initial value.
@@ -182,9 +179,9 @@ fn kvec(bytes: &mut KVec<u8>) -> raw::kvec {
 }
 
 /// Creates a message of `len` bytes.
-fn message(len: usize) -> Result<KVec<u8>> {
+fn message(start: usize, len: usize) -> Result<KVec<u8>> {
     let mut bytes = KVec::with_capacity(len, GFP_KERNEL)?;
-    for at in 0..len {
+    for at in start..start + len {
         bytes.push(pattern(at), GFP_KERNEL)?;
     }
     Ok(bytes)
@@ -215,10 +212,7 @@ mod cases {
         for (offset, len) in RANGES {
             let mut out = blank(len)?;
             f.buf().copy_to(offset as u32, &mut out)?;
-            assert!(out
-                .iter()
-                .enumerate()
-                .all(|(i, b)| *b == pattern(offset + i)));
+            assert!(out == message(offset, len)?);
         }
         Ok(())
     }
@@ -240,11 +234,7 @@ mod cases {
         f.fill();
         for (offset, len) in RANGES {
             let (bytes, _) = f.through_pieces(offset, len)?;
-            assert_eq!(bytes.len(), len);
-            assert!(bytes
-                .iter()
-                .enumerate()
-                .all(|(i, b)| *b == pattern(offset + i)));
+            assert!(bytes == message(offset, len)?);
         }
         Ok(())
     }
@@ -265,9 +255,7 @@ mod cases {
                 ];
                 for (offset, len) in ranges {
                     let (bytes, _) = f.through_pieces(offset, len)?;
-                    assert_eq!(bytes.len(), len);
-                    let mut bytes = bytes.iter().enumerate();
-                    assert!(bytes.all(|(i, b)| *b == pattern(offset + i)));
+                    assert!(bytes == message(offset, len)?);
                 }
                 f.pages.reverse();
                 f.entries.reverse();
@@ -323,12 +311,12 @@ mod cases {
         f.entries[0] = core::ptr::null_mut();
         f.entries[2] = core::ptr::null_mut();
         f.rcv.flags = raw::XDRBUF_SPARSE_PAGES;
-        assert_eq!(f.place(&message(5000)?, 0).copied, 0);
+        assert_eq!(f.place(&message(0, 5000)?, 0).copied, 0);
         super::super::fill_sparse(&f.buf())?;
         assert!(f.entries.iter().all(|page| !page.is_null()));
         assert_eq!(f.entries[1], kept);
         let added = [f.entries[0], f.entries[2]];
-        assert_eq!(f.place(&message(5016)?, 0).copied, 5000);
+        assert_eq!(f.place(&message(0, 5016)?, 0).copied, 5000);
         for page in added {
             // SAFETY: `fill_sparse` allocated the page, and no other code uses it.
             unsafe { k::__free_pages(page, 0) };
@@ -340,7 +328,7 @@ mod cases {
     fn places_inline_replies() -> Result {
         for len in [1, 99, 100, 101, 5000, 10_099, 10_100, 10_151] {
             let mut f = Fixture::new(100, 1234, 10_000, 51)?;
-            let bytes = message(len)?;
+            let bytes = message(0, len)?;
             let placed = f.place(&bytes, 0);
             assert_eq!(placed.len as usize, len);
             assert_eq!(placed.copied, len.saturating_sub(100).min(10_000));
@@ -354,18 +342,18 @@ mod cases {
     #[test]
     fn drops_what_does_not_fit() -> Result {
         let mut f = Fixture::new(10, 0, 20, 5)?;
-        let placed = f.place(&message(100)?, 0);
+        let placed = f.place(&message(0, 100)?, 0);
         assert_eq!(placed.len, 35);
-        assert!(f.holds(0, &message(35)?));
+        assert!(f.holds(0, &message(0, 35)?));
         let mut headless = Fixture::new(0, 0, 0, 0)?;
-        assert_eq!(headless.place(&message(9)?, 0).len, 0);
+        assert_eq!(headless.place(&message(0, 9)?, 0).len, 0);
         Ok(())
     }
 
     #[test]
     fn cuts_the_head_before_a_chunk() -> Result {
         let mut f = Fixture::new(100, 0, 8192, 40)?;
-        let (bytes, total) = (message(60)?, f.rcv.buflen);
+        let (bytes, total) = (message(0, 60)?, f.rcv.buflen);
         let placed = f.place(&bytes, 4098);
         assert_eq!(placed.len, 60 + 4100);
         assert_eq!(placed.copied, 0);
@@ -380,7 +368,7 @@ mod cases {
     fn puts_the_rest_behind_a_chunk() -> Result {
         // The chunk covers the pages; its padding is at the start of the tail.
         let mut f = Fixture::new(100, 0, 4097, 40)?;
-        let bytes = message(112)?;
+        let bytes = message(0, 112)?;
         let placed = f.place(&bytes, 4097);
         assert_eq!(placed.len, 112 + 4100);
         assert_eq!(placed.copied, 0);
@@ -400,7 +388,7 @@ mod cases {
     #[test]
     fn no_chunk_is_larger_than_the_pages() -> Result {
         let mut f = Fixture::new(100, 0, 4096, 40)?;
-        let placed = f.place(&message(50)?, u32::MAX);
+        let placed = f.place(&message(0, 50)?, u32::MAX);
         assert_eq!(placed.len, 50 + 4096);
         assert!(f.agree());
         Ok(())

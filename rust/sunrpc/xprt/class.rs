@@ -8,7 +8,6 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::error::to_result;
 use kernel::ffi::{c_char, c_void};
 use kernel::prelude::*;
 use kernel::str::CStrExt;
@@ -174,18 +173,9 @@ pub(crate) unsafe fn register<T: Transport>(
         _context: context,
     };
     // SAFETY: The class is complete, pinned and lives until it is unregistered.
-    match unsafe { raw::xprt_register_transport(registration.class.as_raw()) } {
-        0 => Ok(registration),
-        rc if rc == EEXIST.to_errno() => {
-            pr_err!(
-                "RPC transport {} is there already: unload the module that provides it first\n",
-                T::NAME
-            );
-            // insmod interprets EEXIST as "this module is loaded".
-            Err(EBUSY)
-        }
-        rc => to_result(rc).and(Err(EINVAL)),
-    }
+    let rc = unsafe { raw::xprt_register_transport(registration.class.as_raw()) };
+    super::super::registered(rc, "RPC transport", T::NAME)?;
+    Ok(registration)
 }
 
 /// Returns the C structure for `T`.

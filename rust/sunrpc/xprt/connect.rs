@@ -37,7 +37,7 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::time::msecs_to_jiffies;
+use kernel::time::{msecs_to_jiffies, Jiffies};
 use kernel::types::Opaque;
 
 use super::super::random;
@@ -180,13 +180,18 @@ fn plan<T: Transport>(xprt: &Xprt<T>) {
 fn schedule<T: Transport>(xprt: &Xprt<T>) {
     let state = xprt.connect_state();
     let delay = until(state.next_attempt.load(Relaxed)).min(secs(1));
+    queue(xprt, &state.connect_work, delay);
+}
+
+/// Queues one of the works of the transport's [`ConnectState`], unless it is queued already.
+fn queue<T: Transport>(xprt: &Xprt<T>, work: &Opaque<k::delayed_work>, delay: Jiffies) {
     // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown cancels it
     // before it frees the transport; the queue outlives all transports of the class.
     unsafe {
         k::queue_delayed_work_on(
             k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
             xprt.state.class.connect_queue(),
-            state.connect_work.get(),
+            work.get(),
             delay,
         )
     };
@@ -366,11 +371,9 @@ impl<T: Transport> Xprt<T> {
     /// its lease time. Both time-outs are in jiffies, and can only become shorter. Takes
     /// `transport_lock`.
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
-        let raw_xprt = self.as_raw();
         // SAFETY: The transport is alive. `transport_lock` protects these members and
         // `XprtState::timeout`.
-        unsafe {
-            k::spin_lock(&raw mut (*raw_xprt).transport_lock);
+        self.with_transport_lock(|raw_xprt| unsafe {
             if connect < (*raw_xprt).connect_timeout {
                 let initval = connect.max(secs(T::TIMEOUT_MIN));
                 let timeout = self.state.timeout.get();
@@ -381,8 +384,7 @@ impl<T: Transport> Xprt<T> {
             if reconnect < (*raw_xprt).max_reconnect_timeout {
                 (*raw_xprt).max_reconnect_timeout = reconnect;
             }
-            k::spin_unlock(&raw mut (*raw_xprt).transport_lock);
-        }
+        });
     }
 
     /// Queues the worker to run after the transport's interval, unless it is queued already.
@@ -390,18 +392,11 @@ impl<T: Transport> Xprt<T> {
         if T::LIVENESS_INTERVAL == 0 {
             return;
         }
-        // SAFETY: By the type invariants of `ConnectState` the work is initialised. Teardown
-        // cancels it before it frees the transport; the queue outlives all transports of the class.
         // Rounding to a full second lets the processor wake up once for all timers that are not
         // urgent.
-        unsafe {
-            k::queue_delayed_work_on(
-                k::wq_misc_consts_WORK_CPU_UNBOUND as i32,
-                self.state.class.connect_queue(),
-                self.connect_state().liveness_work.get(),
-                k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)),
-            )
-        };
+        // SAFETY: The function has no preconditions.
+        let delay = unsafe { k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)) };
+        queue(self, &self.connect_state().liveness_work, delay);
     }
 
     /// Ends the outage because a reply was received: the next attempt to connect need not wait.

@@ -30,7 +30,7 @@ fn scaled(credits: u32) -> usize {
 
 impl<T: Transport> Xprt<T> {
     /// Runs `f` with `transport_lock` held.
-    fn with_transport_lock<R>(&self, f: impl FnOnce(*mut raw::rpc_xprt) -> R) -> R {
+    pub(super) fn with_transport_lock<R>(&self, f: impl FnOnce(*mut raw::rpc_xprt) -> R) -> R {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. All users of the lock run in process context, and no
         // caller in this module holds it already.
@@ -57,7 +57,7 @@ impl<T: Transport> Xprt<T> {
                 (*xprt).cwnd = scaled(1);
             }
             // SUNRPC wakes the tasks that wait for a credit when the send lock is released.
-            self.clear_credit_wait();
+            self.test_and_clear(raw::XPRT_CWND_WAIT);
         });
     }
 
@@ -82,7 +82,7 @@ impl<T: Transport> Xprt<T> {
                 (*xprt).cwnd = cwnd;
                 (*xprt).cong < cwnd
             };
-            open && self.clear_credit_wait()
+            open && self.test_and_clear(raw::XPRT_CWND_WAIT)
         });
         if wake {
             self.wake_sender();
@@ -175,11 +175,6 @@ impl<T: Transport> Xprt<T> {
                 }
             }
         });
-    }
-
-    /// Clears `XPRT_CWND_WAIT`. Returns whether it was set. `transport_lock` held.
-    fn clear_credit_wait(&self) -> bool {
-        self.test_and_clear(raw::XPRT_CWND_WAIT)
     }
 
     /// Wakes the first task that waits to send. If a task is sending, it wakes the next one itself.

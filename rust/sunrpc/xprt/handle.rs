@@ -215,6 +215,23 @@ impl<T: Transport> Xprt<T> {
         unsafe { Net::from_raw((*self.as_raw()).xprt_net) }
     }
 
+    /// Limits the payload of one RPC to a number of bytes, unless the limit is `fixed`. Returns
+    /// whether the limit allows no more than that.
+    ///
+    /// NFS reads the limit when the first RPCs of a mount have succeeded. Only the connect worker
+    /// calls this.
+    pub(crate) fn limit_payload(&self, bytes: usize, fixed: bool) -> bool {
+        // SAFETY: The transport is alive. After setup nothing else writes the member, and a reader
+        // gets either value.
+        unsafe {
+            let limit = &raw mut (*self.as_raw()).max_payload;
+            if !fixed {
+                limit.write_volatile(bytes);
+            }
+            limit.read_volatile() <= bytes
+        }
+    }
+
     /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,
     /// sysfs).
     pub(crate) fn is_main(&self) -> bool {

@@ -35,7 +35,7 @@ use super::{connect as connecting, rqst as requests, setup, slot as slots};
 use crate::raw;
 
 /// Returns the operations of `T`.
-pub(super) fn table<T: Transport>() -> &'static raw::rpc_xprt_ops {
+pub(crate) fn table<T: Transport>() -> &'static raw::rpc_xprt_ops {
     &Table::<T>::OPS
 }
 
@@ -458,72 +458,3 @@ unsafe extern "C" fn bc_free_rqst(rqst: *mut raw::rpc_rqst) {
 /// for the next session, and are freed with the transport. No call is accepted in between, because
 /// SUNRPC has cleared `bc_serv` first.
 extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}
-
-#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-#[kernel::prelude::kunit_tests(rpcrdma_sunrpc_ops)]
-mod tests {
-    use super::super::super::svc::xprt::{Connected, SvcXprt};
-    use super::super::transport::CreateArgs;
-    use super::*;
-    use kernel::prelude::*;
-
-    /// A transport without optional operations, like a server's callback client.
-    struct Callback;
-
-    #[vtable]
-    impl Transport for Callback {
-        type Slot = ();
-        type Context = ();
-
-        const IDENT: i32 = 0;
-        const NAME: &'static CStr = c"callback";
-        const NETIDS: [&'static CStr; 2] = [c"callback", c"callback6"];
-        const PROTO: &'static CStr = c"callback";
-
-        fn slots() -> u32 {
-            1
-        }
-
-        fn max_payload() -> usize {
-            4096
-        }
-
-        fn new(_args: &CreateArgs, _context: &()) -> impl PinInit<Self, Error> {
-            Ok(Self)
-        }
-
-        fn new_slot(_index: u32) -> impl PinInit<(), Error> {
-            Ok(())
-        }
-
-        fn close(&self, _xprt: &Xprt<Self>) {}
-
-        fn destroy(&self, _xprt: &Xprt<Self>) {}
-
-        fn stats(&self, _xprt: &Xprt<Self>, _out: &SeqFile) {}
-
-        fn attach(&self, _xprt: &Xprt<Self>, _server: &SvcXprt<Connected>) -> Result {
-            Ok(())
-        }
-
-        fn prepare(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result {
-            Ok(())
-        }
-
-        fn send(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) -> Result<(), SendError> {
-            Err(SendError::Io)
-        }
-
-        fn invalidate_call(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
-
-        fn release(&self, _xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>) {}
-    }
-
-    #[test]
-    fn an_optional_group_that_is_not_implemented_has_no_operations() {
-        let ops = table::<Callback>();
-        assert!(ops.connect.is_none() && ops.set_port.is_none() && ops.timer.is_none());
-        assert!(ops.bc_setup.is_none() && ops.bc_free_rqst.is_none());
-        assert!(ops.send_request.is_some() && ops.close.is_some() && ops.destroy.is_some());
-    }
-}

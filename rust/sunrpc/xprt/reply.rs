@@ -87,7 +87,6 @@ impl QueueLock {
 }
 
 impl Drop for QueueLock {
-    #[inline]
     fn drop(&mut self) {
         // SAFETY: `new` took the lock; every user of this type borrows the transport for as long.
         unsafe { k::spin_unlock(self.0) };

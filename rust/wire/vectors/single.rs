@@ -144,7 +144,7 @@ fn check_others(version: Version) -> Check {
             continue;
         };
         let lists = decoded.lists().ok_or("lists")?;
-        let reads = lists.read_list().len();
+        let reads = lists.read_list().count();
         ensure!(
             lists.only_read().is_some() == (reads == 1),
             "single: read list"

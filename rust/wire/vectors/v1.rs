@@ -173,7 +173,7 @@ fn read_lists() -> Check {
         let lists = h.lists().ok_or("lists")?;
         let (writes, reply) = lists.results();
         let kept = Lists::of_results(writes, reply);
-        ensure!(kept.read_list().len() == 0, "no read list");
+        ensure!(kept.read_list().count() == 0, "no read list");
         ensure!(kept.write_list().eq(lists.write_list()), "write list");
         ensure!(kept.reply_chunk() == lists.reply_chunk(), "reply chunk");
     }
@@ -206,7 +206,7 @@ fn decode_reads() -> Check {
     let h = decode(&MSG_READ)?;
     let lists = h.lists().ok_or("read lists")?;
     ensure!(lists.read_list().eq(READ), "read list");
-    ensure!(lists.read_list().len() == 2, "read list length");
+    ensure!(lists.read_list().count() == 2, "read list length");
     ensure!(lists.write_list().next().is_none(), "read: write list");
     ensure!(lists.reply_chunk().is_none(), "read: reply chunk");
     ensure!(
@@ -226,7 +226,7 @@ fn decode_writes() -> Check {
         let chunk = chunks.next().ok_or("write chunk missing")?;
         ensure!(chunk.segments().eq(want.iter().copied()), "write segments");
         ensure!(chunk.count() == want.len(), "write segment count");
-        ensure!(chunk.segments().len() == want.len(), "segments to come");
+        ensure!(chunk.segments().count() == want.len(), "segments to come");
     }
     ensure!(chunks.next().is_none(), "write chunk too many");
     let total = lists.write_list().map(|c| c.total_len()).sum::<u64>();

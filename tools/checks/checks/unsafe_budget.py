@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "mem": 48,
     "work": 18,
     "rdma": 183,
-    "sunrpc": 400,
+    "sunrpc": 401,
     "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.
     "rpcrdma": 3,

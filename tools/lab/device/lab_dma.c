@@ -15,6 +15,7 @@
 #include <linux/debugfs.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
+#include <linux/highmem.h>
 #include <linux/interval_tree.h>
 #include <linux/iommu.h>
 #include <linux/module.h>
@@ -40,9 +41,26 @@ static struct dentry *dir;
 static DEFINE_SPINLOCK(lock);
 static struct rb_root_cached mappings = RB_ROOT_CACHED;
 
-static atomic64_t accesses, mapped, reports;
+/*
+ * Entries that were mapped so far, calls that mapped memory to a bounce buffer, and entries in the
+ * tree; accesses of the device, and the accesses that were reported.
+ */
+static atomic64_t mapped, bounced, live, accesses, reports;
 
 /* --- Mappings ----------------------------------------------------------------- */
+
+static phys_addr_t translate(u64 addr)
+{
+	struct iommu_domain *domain = iommu_get_domain_for_dev(edu);
+
+	return domain ? iommu_iova_to_phys(domain, addr) : dma_to_phys(edu, addr);
+}
+
+static void note_bounce(phys_addr_t phys, u64 addr)
+{
+	if (translate(addr) != phys)
+		atomic64_inc(&bounced);
+}
 
 static void add(u64 addr, size_t size, enum dma_data_direction direction)
 {
@@ -55,6 +73,7 @@ static void add(u64 addr, size_t size, enum dma_data_direction direction)
 	new->range.last = addr + size - 1;
 	new->dir = direction;
 	atomic64_inc(&mapped);
+	atomic64_inc(&live);
 	spin_lock_irqsave(&lock, flags);
 	interval_tree_insert(&new->range, &mappings);
 	spin_unlock_irqrestore(&lock, flags);
@@ -75,8 +94,10 @@ static void remove(u64 addr, size_t size, enum dma_data_direction direction)
 			break;
 		found = NULL;
 	}
-	if (found)
+	if (found) {
 		interval_tree_remove(&found->range, &mappings);
+		atomic64_dec(&live);
+	}
 	spin_unlock_irqrestore(&lock, flags);
 	kfree(found);
 }
@@ -106,8 +127,10 @@ static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_ad
 			size_t size, enum dma_data_direction direction,
 			unsigned long attrs)
 {
-	if (dev == edu && addr != DMA_MAPPING_ERROR)
-		add(addr, size, direction);
+	if (dev != edu || addr == DMA_MAPPING_ERROR)
+		return;
+	note_bounce(phys, addr);
+	add(addr, size, direction);
 }
 
 static void on_unmap_phys(void *data, struct device *dev, dma_addr_t addr, size_t size,
@@ -117,6 +140,7 @@ static void on_unmap_phys(void *data, struct device *dev, dma_addr_t addr, size_
 		remove(addr, size, direction);
 }
 
+/* An IOMMU may merge entries, so only the address of the first belongs to known memory. */
 static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
 		      int ents, enum dma_data_direction direction, unsigned long attrs)
 {
@@ -125,6 +149,7 @@ static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, i
 
 	if (dev != edu)
 		return;
+	note_bounce(sg_phys(sgl), sg_dma_address(sgl));
 	for_each_sg(sgl, sg, ents, i)
 		add(sg_dma_address(sg), sg_dma_len(sg), direction);
 }
@@ -192,13 +217,6 @@ static int watch(void)
 
 /* --- Accesses of the device --------------------------------------------------------- */
 
-static phys_addr_t translate(u64 addr)
-{
-	struct iommu_domain *domain = iommu_get_domain_for_dev(edu);
-
-	return domain ? iommu_iova_to_phys(domain, addr) : dma_to_phys(edu, addr);
-}
-
 static struct page *page_at(u64 addr)
 {
 	phys_addr_t phys = translate(addr);
@@ -231,6 +249,20 @@ struct page *lab_dma_access(u64 addr, unsigned int len, bool write)
 	return nowhere;
 }
 EXPORT_SYMBOL_GPL(lab_dma_access);
+
+void lab_dma_read(void *to, u64 addr, unsigned int len)
+{
+	while (len) {
+		unsigned int offset = offset_in_page(addr);
+		unsigned int bytes = min_t(unsigned int, len, PAGE_SIZE - offset);
+
+		memcpy_from_page(to, lab_dma_access(addr, bytes, false), offset, bytes);
+		to += bytes;
+		addr += bytes;
+		len -= bytes;
+	}
+}
+EXPORT_SYMBOL_GPL(lab_dma_read);
 
 /* --- The device ----------------------------------------------------------------------- */
 
@@ -269,8 +301,10 @@ static int __init lab_dma_init(void)
 	if (err)
 		goto unregister;
 	dir = debugfs_create_dir("lab_dma", NULL);
-	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
 	debugfs_create_u64("mapped", 0444, dir, (u64 *)&mapped.counter);
+	debugfs_create_u64("bounced", 0444, dir, (u64 *)&bounced.counter);
+	debugfs_create_u64("live", 0444, dir, (u64 *)&live.counter);
+	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
 	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),
 		iommu_get_domain_for_dev(edu) ? "behind an IOMMU" : "by physical address");

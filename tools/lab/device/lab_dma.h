@@ -23,7 +23,10 @@ struct page *lab_dma_page(u64 addr);
  */
 struct page *lab_dma_access(u64 addr, unsigned int len, bool write);
 
-/* The same for a page of a memory region: user space's regions have no address. */
+/* Reads @len bytes of memory from @addr, page by page. */
+void lab_dma_read(void *to, u64 addr, unsigned int len);
+
+/* As lab_dma_access() for a page of a memory region: user space's regions have no address. */
 static inline struct page *lab_dma_region(struct page *page, u64 addr,
 					  unsigned int offset, unsigned int len,
 					  bool write)

@@ -67,6 +67,8 @@ _AROUND = 8 + 12 + 4
 #: Opcodes that complete a Receive: SEND LAST and ONLY, plain, with immediate, with invalidate.
 SENDS = (0x02, 0x03, 0x04, 0x05, 0x16, 0x17)
 SENDS_WITH_INVALIDATE = (0x16, 0x17)
+#: Opcodes of RDMA Writes and of responses to RDMA Reads: their payload is a user's data.
+PAYLOADS = (*range(0x06, 0x0C), *range(0x0D, 0x11))
 _SENDS_FILTER = "infiniband.bth.opcode in {" + ",".join(map(str, SENDS)) + "}"
 #: Queue pairs 0 and 1 belong to the connection manager. tshark guesses the protocol of a TCP stream
 #: from port numbers, so only malformed frames of the RDMA protocols count.

@@ -12,8 +12,9 @@ import os
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
-from . import deps, image, kernel, module, paths, settings
+from . import accesses, deps, device, image, kernel, module, paths, settings
 from .progress import say
 
 #: The exit status of pytest when no scenario is left to run.
@@ -29,18 +30,20 @@ class Round:
     markers: str = ""
     client: str = "ours"
     server: str = "stock"
+    dma: str = "none"
 
     @property
     def name(self) -> str:
         """Returns a report's description of the run."""
         modules = f"{self.client} client, {self.server} server"
-        return f"scenarios ({self.flavour} kernel, {modules}, {self.link})"
+        dma = "" if self.dma == "none" else f", DMA={self.dma}"
+        return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma})"
 
     @property
     def environment(self) -> dict[str, str]:
         """The settings of the run in the lab's variables."""
         modules = {"CLIENT": self.client, "SERVER": self.server}
-        return {"KERNEL": self.flavour, "LINK": self.link, **modules}
+        return {"KERNEL": self.flavour, "LINK": self.link, "DMA": self.dma, **modules}
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
@@ -56,6 +59,7 @@ def prepare(turn: Round) -> None:
     """Builds what every scenario of a run needs, so that no scenario's time includes it."""
     image.ensure()
     built = kernel.ensure(turn.flavour)
+    device.files(built, turn.link, turn.dma)
     if "ours" in (turn.client, turn.server):
         module.build(built)
         if not settings.only():
@@ -71,7 +75,7 @@ def main(arguments: Sequence[str]) -> int:
         return pytest([scenarios, "-qq", *rest], "list")
     deps.ensure()
     rounds = _rounds(rest)
-    statuses = []
+    statuses, translated = [], 0
     for turn in rounds:
         prepare(turn)
         say(f"{turn.name}: running")
@@ -79,6 +83,9 @@ def main(arguments: Sequence[str]) -> int:
             logs = str(paths.run_directory("check"))
             env = {**turn.environment, "LAB_RUN": logs}
             statuses.append(pytest([scenarios, *part], turn.name, **env))
+            translated += accesses.total(Path(logs))
+    if any(turn.dma != "none" for turn in rounds):
+        say(f"{translated} accesses of the device were translated")
     if set(statuses) == {NOTHING_SELECTED}:
         say("no scenario of that name runs with this KERNEL, LINK, CLIENT and SERVER")
         return NOTHING_SELECTED
@@ -101,7 +108,8 @@ def _parts(turn: Round, given: list[str]) -> list[list[str]]:
         return [[*watched, *_marked(turn.markers)]]
     shown = ["-v", "--durations", "25"]
     pairs = settings.pairs(turn.flavour)
-    if pairs == 1:
+    # A short round has less work than the boot of a second pair.
+    if pairs == 1 or turn.markers == _SHORT_DMA:
         return [[*shown, *_marked(turn.markers)]]
     shared = ["-n", str(pairs), "--dist", "loadgroup"]
     return [
@@ -118,6 +126,8 @@ def _marked(*expressions: str) -> list[str]:
 
 #: The modules of the runs that are about the server.
 _OF_SERVER = (("ours", "ours"), ("stock", "ours"))
+#: The scenarios of the short rounds in which the device stands behind the DMA API.
+_SHORT_DMA = "dma"
 
 
 def _rounds(given: Sequence[str] = ()) -> list[Round]:
@@ -127,23 +137,26 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
         return _of_modules((settings.client(), settings.server()), "")
     # The client's scenarios are about a stock server, whose habits they know.
     rounds = _of_modules(("ours", "stock"), "" if settings.full() else "not server")
+    both = ("ours", "ours")
+    modes = [] if os.environ.get("DMA") else [mode for mode in settings.DMA_MODES if mode != "none"]
     if settings.full():
-        return rounds + [
-            r for pair in _OF_SERVER for r in _of_modules(pair, "(server or both_roles)")
-        ]
+        rounds += [r for pair in _OF_SERVER for r in _of_modules(pair, "(server or both_roles)")]
+        return rounds + [r for m in modes for r in _of_modules(both, "(server or both_roles)", m)]
     # What is about the server alone does not depend on the client.
     short = " and not server_long"
-    rounds += _of_modules(("ours", "ours"), f"(server or both_roles){short}")
-    return rounds + _of_modules(("stock", "ours"), f"both_roles{short}")
+    rounds += _of_modules(both, f"(server or both_roles){short}")
+    rounds += _of_modules(("stock", "ours"), f"both_roles{short}")
+    return rounds + [r for mode in modes for r in _of_modules(both, _SHORT_DMA, mode)]
 
 
-def _of_modules(modules: tuple[str, str], markers: str) -> list[Round]:
+def _of_modules(modules: tuple[str, str], markers: str, dma: str = "") -> list[Round]:
     """Returns the rounds with these modules: one, or three in the long form."""
     flavour, link = os.environ.get("KERNEL"), os.environ.get("LINK")
+    rest = (*modules, dma or settings.dma())
     if flavour or settings.only() or not settings.full():
-        return [Round(settings.flavour(), settings.link(), markers, *modules)]
-    rounds = [Round(name, settings.link(), markers, *modules) for name in ("plain", "debug")]
+        return [Round(settings.flavour(), settings.link(), markers, *rest)]
+    rounds = [Round(name, settings.link(), markers, *rest) for name in ("plain", "debug")]
     if link:
         return rounds
     over_siw = " and ".join(filter(None, ("not any_link", markers)))
-    return [*rounds, Round("plain", "siw", over_siw, *modules)]
+    return [*rounds, Round("plain", "siw", over_siw, *rest)]

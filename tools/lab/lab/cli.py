@@ -27,6 +27,7 @@ COMMANDS = (
     ("other-release", "other_release", "checks and a scenario on the other release of Debian"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
+    ("devices", "devices", "write Documentation/devices.rst from profiles.toml"),
     ("lint", "lint", "ruff and the lab's own host tests"),
     ("vm-run", "vmrun", "boot both guests and run one command on the client"),
 )

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from . import (
     accel,
+    accesses,
     capture,
     crowd,
     device,
     gdb,
     hostile,
     module,
+    profiles,
     settings,
     splat,
     terminal,
@@ -46,6 +48,8 @@ class Options:
     memory: int = 0
     #: Processors of each guest; 0 for the usual number.
     cpus: int = 0
+    #: Whether the device can change its behaviour at the scenario's wish (lab/moods.py).
+    moody: bool = False
     #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
 
@@ -77,6 +81,7 @@ class Lab:
         #: Reports of discarded pairs, which belong to no scenario yet.
         self.unclaimed: list[str] = []
         self._searched: dict[str, int] = {}
+        self._accesses = accesses.Accesses(directory)
         self._pair: Pair | None = None
         self._options = Options()
         self._count = 0
@@ -132,6 +137,7 @@ class Lab:
         pcap = self.directory / f"{self._count:02d}.pcap"
         pair.pcaps.clear()
         pair.capture(pcap)
+        self._accesses.begin(pair)
         at = dict(self._searched)
         self.scenario = Scenario(name, self._options, at, pcap, pair.mounts)
         return pair
@@ -140,11 +146,12 @@ class Lab:
         self._options = options
         # Reports of the boot count against the first scenario.
         self._searched = {}
+        link = options.link or settings.link()
         setup = Setup(
             kernel=self.kernel,
             client_module=self.module_of(settings.client()),
             server_module=self.module_of(settings.server()),
-            link=options.link or settings.link(),
+            link=link,
             dma=settings.dma(),
             accel=accel.choose(self.kernel.image),
             files={
@@ -154,7 +161,8 @@ class Lab:
                 "hostile": hostile.build(),
                 "crowd": crowd.build(),
                 **self._sample_files(),
-                **device.files(self.kernel),
+                **device.files(self.kernel, link, settings.dma()),
+                **profiles.files(self.provoker, self.directory, always=options.moody),
             },
             cpus=options.cpus or settings.cpus(self.kernel.flavour),
             threads=options.threads,
@@ -188,6 +196,8 @@ class Lab:
         try:
             pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
             pair.end_capture()
+            busy = pair.mounts > scenario.mounts and not failed
+            faults += self._accesses.end(pair, busy=busy)
         except LabError as err:
             faults.append(f"the guests do not answer: {err}")
         reports = self._reports(pair)
@@ -250,6 +260,8 @@ class Lab:
     def drop(self) -> None:
         """Ends the pair, if there is one; its last reports become `unclaimed`."""
         pair = self._pair
+        if pair:
+            self.unclaimed += accesses.take_down(pair)
         self._stop()
         if pair:
             self.unclaimed += [

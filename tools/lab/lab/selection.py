@@ -46,12 +46,14 @@ class Run:
     server: str = "stock"
     full: bool = False
     legacy: bool = True
+    dma: str = "none"
 
 
 def current() -> Run:
     """Returns the run that the environment asks for."""
     modules = settings.client(), settings.server()
-    return Run(settings.flavour(), settings.link(), *modules, settings.full(), settings.legacy())
+    form = settings.full(), settings.legacy(), settings.dma()
+    return Run(settings.flavour(), settings.link(), *modules, *form)
 
 
 def possible(case: Case, run: Run) -> bool:
@@ -62,6 +64,7 @@ def possible(case: Case, run: Run) -> bool:
         "needs_our_server": run.server != "ours",
         "needs_legacy": not run.legacy,
         "rxe_only": run.link != "rxe",
+        "needs_dma": run.dma == "none",
         "plain_only": debug,
         "debug_only": not debug,
     }

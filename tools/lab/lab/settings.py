@@ -70,6 +70,11 @@ def dma() -> str:
     return _choice("DMA", "none", DMA_MODES)
 
 
+def profile() -> str:
+    """`PROFILE`: the adapter whose limits the RDMA device has, or `none` (lab/profiles.py)."""
+    return os.environ.get("PROFILE") or "none"
+
+
 def client() -> str:
     """`CLIENT`: whose rpcrdma.ko the client loads."""
     return _choice("CLIENT", "ours", ("ours", "stock"))

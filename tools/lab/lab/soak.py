@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import accel, demo, harness, paths, settings, splat
+from . import accel, demo, device, harness, paths, settings, splat
 from .errors import LabError
 from .module import chosen
 from .pair import MOUNT_POINT, Pair, Setup
@@ -194,6 +194,8 @@ def _boot(directory: Path) -> tuple[Pair, bool]:
         module,
         chosen(built, settings.server()),
         link=settings.link(),
+        dma=settings.dma(),
+        files=device.files(built, settings.link(), settings.dma()),
         accel=accel.choose(built.image),
         cpus=settings.cpus(built.flavour),
         relay=True,

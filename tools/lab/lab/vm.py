@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import emulator
+from . import device, emulator
 from .agent import Agent, Exit, Monitor
 from .errors import BootError, GuestError
 
@@ -54,9 +54,8 @@ _DMA_DEVICES: dict[str, list[str]] = {
 }
 #: The words of the kernel's command line for the same ways.
 _DMA_WORDS = {
-    "none": "",
-    "iommu": "intel_iommu=on iommu.strict=1 lab.dma=iommu",
-    "swiotlb": "swiotlb=force lab.dma=swiotlb",
+    "iommu": "intel_iommu=on iommu.strict=1",
+    "swiotlb": "swiotlb=force",
 }
 
 
@@ -105,7 +104,11 @@ def kernel_command_line(spec: Spec) -> str:
     if spec.gdb:
         # gdb takes the addresses of symbols from vmlinux.
         words += ["nokaslr"]
-    words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline, _DMA_WORDS[spec.dma]]
+    if spec.dma != "none":
+        # The lab's copy of the link takes the place of the one that is built in.
+        start = device.STARTS[spec.link]
+        words += [_DMA_WORDS[spec.dma], f"initcall_blacklist={start} lab.dma={spec.dma}"]
+    words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
     return " ".join(word for word in words if word)
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import kernel, paths, settings
+from . import device, kernel, paths, settings
 from .pair import Pair, Setup
 from .progress import say
 
@@ -45,6 +45,8 @@ def main(arguments: Sequence[str]) -> int:
         args.client_ko or built.stock_module,
         args.server_ko or built.stock_module,
         link=args.link,
+        dma=settings.dma(),
+        files=device.files(built, args.link, settings.dma()),
         cpus=args.cpus or settings.cpus(args.kernel),
         cmdline=args.cmdline,
         gdb=settings.gdb(),

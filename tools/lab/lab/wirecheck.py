@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from .capture import SENDS, Access, Frame, Message, Segment
+from .capture import PAYLOADS, SENDS, Access, Frame, Message, Segment
 from .terms import (
     CALL,
     ERR_VERS,
@@ -201,7 +201,8 @@ class Checker:
                 self._violation(frame, frame.objection)
             if frame.message:
                 self._on_message(frame, frame.message)
-            elif frame.malformed:
+            # tshark guesses the protocol of a payload from its first bytes.
+            elif frame.malformed and frame.opcode not in PAYLOADS:
                 self._violation(frame, "malformed")
             elif frame.opcode in SENDS:
                 self._violation(frame, "a Send that is no message")

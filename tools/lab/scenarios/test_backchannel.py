@@ -79,6 +79,7 @@ def _xids(events: list[tracing.Event], name: str) -> list[str]:
     return [re.findall(r"xid=(\w+)", e.text)[0] for e in events if e.name == name]
 
 
+@pytest.mark.dma
 @pytest.mark.both_roles
 @pytest.mark.parametrize("version", ["4.1", pytest.param("4.2", marks=pytest.mark.full)])
 @pytest.mark.debug_kernel

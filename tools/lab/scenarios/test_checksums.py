@@ -119,6 +119,7 @@ def _marshalled(pair: Pair, command: str) -> list[str]:
     return [match[1] for match in found if match]
 
 
+@pytest.mark.dma
 @pytest.mark.both_roles
 @pytest.mark.parametrize(
     "version",

@@ -11,6 +11,7 @@ from lab.pair import MOUNT_POINT, Pair
 VERSIONS = ("3", "4.0", "4.1", "4.2")
 
 
+@pytest.mark.dma
 @pytest.mark.both_roles
 @pytest.mark.parametrize("version", VERSIONS)
 def test_mount_and_first_file(pair: Pair, counters: Counters, version: str) -> None:

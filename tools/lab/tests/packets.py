@@ -10,7 +10,7 @@ from pathlib import Path
 CLIENT, SERVER = "10.0.0.2", "10.0.0.1"
 CLIENT_QP, SERVER_QP = 0x11, 0x22
 SEND_ONLY, SEND_ONLY_INV, WRITE_ONLY, READ_REQUEST = 0x04, 0x17, 0x0A, 0x0C
-SEND_FIRST, SEND_MIDDLE, SEND_LAST = 0x00, 0x01, 0x02
+SEND_FIRST, SEND_MIDDLE, SEND_LAST, WRITE_MIDDLE = 0x00, 0x01, 0x02, 0x07
 
 Segment = tuple[int, int, int]
 
@@ -125,6 +125,10 @@ class Cable:
         for number, part in enumerate(parts):
             opcode = {0: SEND_FIRST, last: SEND_LAST}.get(number, SEND_MIDDLE)
             self._packet(source, opcode, part)
+
+    def data(self, payload: bytes) -> None:
+        """Adds a packet from the middle of an RDMA Write by the server."""
+        self._packet(SERVER, WRITE_MIDDLE, payload)
 
     def access(
         self, *, write: bool, address: int, handle: int, length: int, by_client: bool = False

@@ -7,7 +7,8 @@ import pytest
 
 from lab import check
 
-SWITCHES = ("KERNEL", "LINK", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB", "PAIRS")
+SWITCHES = ("KERNEL", "LINK", "DMA", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB")
+SWITCHES += ("PAIRS",)
 PLAIN = check.Round("plain", "rxe")
 
 
@@ -35,13 +36,32 @@ def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
         ("ours", "stock", "not server"),
         ("ours", "ours", "(server or both_roles) and not server_long"),
         ("stock", "ours", "both_roles and not server_long"),
+        ("ours", "ours", "dma"),
+        ("ours", "ours", "dma"),
     ]
     monkeypatch.setenv("FULL", "1")
     rounds = check._rounds()
-    assert len(rounds) == 9
+    assert len(rounds) == 15
     assert rounds[0].markers == ""
     markers = "not any_link and (server or both_roles)"
-    assert rounds[-1] == check.Round("plain", "siw", markers, "stock", "ours")
+    assert rounds[8] == check.Round("plain", "siw", markers, "stock", "ours")
+
+
+def test_rounds_behind_the_dma_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both forms have rounds for each mode, unless `DMA` names the mode of all rounds."""
+    rounds = [turn for turn in check._rounds() if turn.dma != "none"]
+    assert [(turn.dma, turn.markers) for turn in rounds] == [("iommu", "dma"), ("swiotlb", "dma")]
+    assert rounds[0].environment["DMA"] == "iommu"
+    assert rounds[0].name == "scenarios (plain kernel, ours client, ours server, rxe, DMA=iommu)"
+    assert len(check._parts(rounds[0], [])) == 1
+    monkeypatch.setenv("DMA", "swiotlb")
+    assert [turn.dma for turn in check._rounds()] == ["swiotlb"] * 3
+    monkeypatch.delenv("DMA")
+    monkeypatch.setenv("FULL", "1")
+    full = [turn for turn in check._rounds() if turn.dma != "none"]
+    kinds = [("plain", "rxe"), ("debug", "rxe"), ("plain", "siw")]
+    assert [(turn.flavour, turn.link) for turn in full] == kinds * 2
+    assert {turn.dma for turn in full} == {"iommu", "swiotlb"}
 
 
 def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -69,6 +89,8 @@ def test_a_named_kernel_has_a_round_for_each_pair_of_modules(
     assert [(turn.client, turn.server) for turn in rounds[1:]] == [
         ("ours", "ours"),
         ("stock", "ours"),
+        ("ours", "ours"),
+        ("ours", "ours"),
     ]
 
 

@@ -24,7 +24,7 @@ class FakePair:
         self.done: list[str] = []
         self.alive, self.directory, self.pcaps = True, directory, list[Path]()
         self.relay, self.starved, self.mounts = None, False, 0
-        self.setup = SimpleNamespace(link="rxe")
+        self.setup = SimpleNamespace(link="rxe", dma="none")
         self.client = self._guest("client", console)
         self.server = self._guest("server", "")
 

@@ -61,9 +61,10 @@ def test_one_report_with_its_trace_counts_once() -> None:
     assert "all quiet" not in report
 
 
-def test_warning_of_rxe_is_left_out_on_a_bad_link_only() -> None:
+@pytest.mark.parametrize("place", ["drivers/infiniband/sw/rxe/", "/cache/module/device/rxe/"])
+def test_warning_of_rxe_is_left_out_on_a_bad_link_only(place: str) -> None:
     ours = "[ 3.0] WARNING: foo.c:1 at foo+0x1, CPU#0: insmod/1\n[ 3.0] ---[ end trace 0 ]---\n"
-    link = f"[ 1.0] {splat.OF_A_BAD_LINK}827 at rxe_completer+0x722/0x730, CPU#0: kworker/u8:0/12\n"
+    link = f"[ 1.0] WARNING: {place}rxe_comp.c:827 at rxe_completer+0x722/0x730, CPU#0: kworker/0\n"
     text = (
         f"[ 1.0] ------------[ cut here ]------------\n{link}[ 1.0] ---[ end trace 0 ]---\n{ours}"
     )

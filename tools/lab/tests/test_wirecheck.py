@@ -51,6 +51,14 @@ def test_round_ups(cable: Cable, tmp_path: Path, lengths: tuple[int, ...], expec
     assert verdict(cable, tmp_path).round_ups == expected
 
 
+def test_data_like_another_protocol(cable: Cable, tmp_path: Path) -> None:
+    """Tshark takes data that begin with a type of Ethernet for a frame, here a malformed one."""
+    cable.data(bytes.fromhex("8100 0000 0000 0000 0000 0000 0000 8100 0001 ed00") + bytes(44))
+    frames = list(capture.read(cable.save(tmp_path / "cable.pcap")))
+    assert any(frame.malformed for frame in frames)
+    assert verdict(cable, tmp_path).violations == []
+
+
 @pytest.mark.parametrize("by_client", [True, False])
 def test_probe(cable: Cable, tmp_path: Path, by_client: bool) -> None:
     """Either side may send a Write of no bytes, which needs no memory."""

@@ -44,13 +44,11 @@ impl Extents {
     }
 
     /// Returns the number of bytes of the head, the first of which is the first byte of the head.
-    #[inline]
     pub const fn head(&self) -> u32 {
         self.head
     }
 
     /// Returns the part of the tail: its first byte, and the number of bytes.
-    #[inline]
     pub const fn tail(&self) -> (u32, u32) {
         (self.tail_start, self.tail)
     }

@@ -37,7 +37,6 @@ impl Forms {
     }
 
     /// Returns the message type that follows from the form of the call.
-    #[inline]
     //= 5666-4-1 too long moves as a chunk
     pub const fn proc(&self) -> ListProc {
         match self.call {
@@ -47,7 +46,6 @@ impl Forms {
     }
 
     /// Returns whether no memory has to be registered.
-    #[inline]
     pub const fn is_inline(&self) -> bool {
         matches!(
             (self.call, self.reply),

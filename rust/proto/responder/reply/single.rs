@@ -81,7 +81,6 @@ impl Single {
     }
 
     /// Returns whether the whole reply goes to the reply chunk.
-    #[inline]
     pub const fn is_long(&self) -> bool {
         self.long
     }
@@ -102,7 +101,6 @@ impl Single {
     }
 
     /// Returns the RDMA Write.
-    #[inline]
     pub const fn write(&self) -> Write {
         Write {
             range: range(self.written.start, self.written.end()),
@@ -112,7 +110,6 @@ impl Single {
     }
 
     /// Iterates over the ranges that are sent inline, in order.
-    #[inline]
     pub fn rest(&self) -> impl Iterator<Item = Range> {
         let parts = [range(0, self.written.start), range(self.behind, self.len)];
         parts.into_iter().filter(|part| part.len != 0)

@@ -48,7 +48,7 @@ fn as_common<'a>(message: &Message<'a>) -> Option<CommonReply<'a>> {
     let lists = message.lists()?;
     let mut writes = lists.write_list().flat_map(|chunk| chunk.segments());
     let chunks = (
-        lists.read_list().len(),
+        lists.read_list().count(),
         lists.write_list().count(),
         lists.reply_chunk(),
     );

@@ -34,7 +34,7 @@ fn check_pieces(pieces: Reassembly<'_>, lists: &Lists<'_>, skip: usize, base_len
     let (mut at, mut base) = (0u32, 0u32);
     let mut reads = lists.read_list().skip(skip);
     let mut chunk = None;
-    let limit = 2 * lists.read_list().len() + 2 + lists.read_list().len();
+    let limit = 2 * lists.read_list().count() + 2 + lists.read_list().count();
     for (n, piece) in pieces.enumerate() {
         assert!(n <= limit, "too many pieces");
         let Ok(piece) = piece else { return };
@@ -82,7 +82,7 @@ pub fn reply(data: &[u8]) {
     if let Ok((write, reply)) = check_lists(returned, offered) {
         assert!(u64::from(write) <= room);
         assert!(reply.map(u64::from) <= reply_room);
-        assert_eq!(returned.read_list().len(), 0);
+        assert_eq!(returned.read_list().count(), 0);
     }
     let write: Option<Vec<_>> = offered.write_list().next().map(|c| c.segments().collect());
     let chunk: Option<Vec<_>> = offered.reply_chunk().map(|c| c.segments().collect());

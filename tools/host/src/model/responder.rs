@@ -56,7 +56,7 @@ pub fn intake(data: &[u8]) {
         .parts()
         .filter(|p| matches!(p.source, Source::Read { .. }));
     assert_eq!(call.reads() as usize, reads.count());
-    assert_eq!(wire::has_read_list(data), lists.read_list().len() != 0);
+    assert_eq!(wire::has_read_list(data), lists.read_list().count() != 0);
     check_rkey(&call, &lists);
 }
 
@@ -188,7 +188,7 @@ fn few_writes(lists: &Lists<'_>) -> bool {
     };
     let bytes = sizes.clone().sum::<u64>().min(u64::from(LIMITS.max_reply));
     let segments = (used + stretches) as u32;
-    let counted = lists.read_list().len() as u32 <= LIMITS.read_wrs
+    let counted = lists.read_list().count() as u32 <= LIMITS.read_wrs
         && chunks.iter().all(|c| c.len() as u32 <= LIMITS.write_wrs);
     counted
         && chunks.iter().flatten().all(reachable)

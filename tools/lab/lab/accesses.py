@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Counts the accesses of the guests' devices behind the DMA API (`lab_dma` of tools/lab/device).
+
+Each scenario with `DMA` shows that the devices worked as that mode says, and the run adds up their
+accesses. When a pair ends, its modules are unloaded: DMA debugging reports a mapping that is left.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import LabError
+from .pair import Guest, Pair
+
+_FOLDER = "/sys/kernel/debug/lab_dma"
+_FILE = "accesses"
+
+
+def counts(text: str) -> dict[str, int]:
+    """Returns the counters of `lab_dma` by name, from the output of grep over its files."""
+    pairs = (line.rpartition("/")[2].partition(":") for line in text.splitlines())
+    return {name: int(value) for name, _, value in pairs}
+
+
+def _read(guest: Guest) -> dict[str, int]:
+    return counts(guest.sh(f"grep -H . {_FOLDER}/*"))
+
+
+def faults(dma: str, before: dict[str, int], after: dict[str, int], *, busy: bool) -> list[str]:
+    """Returns the ways in which a guest's device did not work as the mode says.
+
+    `busy`: the device had work.
+    """
+    found = []
+    if after["reports"]:
+        found.append(f"{after['reports']} accesses without a mapping")
+    if busy and after["accesses"] == before["accesses"]:
+        found.append("the device has accessed nothing")
+    if (after["bounced"] > 0) != (dma == "swiotlb"):
+        found.append(f"{after['bounced']} mappings have a bounce buffer")
+    return found
+
+
+class Accesses:
+    """The accesses of a pair's devices, from scenario to scenario."""
+
+    def __init__(self, directory: Path) -> None:
+        """`directory`: the place of the run's sum."""
+        self._file = directory / _FILE
+        self._before: dict[str, dict[str, int]] = {}
+
+    def begin(self, pair: Pair) -> None:
+        """Reads the counters before a scenario."""
+        if pair.setup.dma != "none":
+            self._before = {guest.name: _read(guest) for guest in (pair.server, pair.client)}
+
+    def end(self, pair: Pair, *, busy: bool) -> list[str]:
+        """Notes the scenario's accesses and returns what was wrong with them.
+
+        # Errors
+        `GuestError` when a guest does not answer.
+        """
+        found: list[str] = []
+        if pair.setup.dma == "none":
+            return found
+        with self._file.open("a") as file:
+            for guest in (pair.server, pair.client):
+                before, after = self._before[guest.name], _read(guest)
+                wrong = faults(pair.setup.dma, before, after, busy=busy)
+                found += [f"{guest.name}: DMA={pair.setup.dma}: {text}" for text in wrong]
+                file.write(f"{after['accesses'] - before['accesses']}\n")
+        return found
+
+
+def total(directory: Path) -> int:
+    """Returns the sum of the accesses in a run's directory."""
+    lines = (line for file in directory.rglob(_FILE) for line in file.read_text().splitlines())
+    return sum(map(int, lines))
+
+
+def take_down(pair: Pair) -> list[str]:
+    """Unloads the modules of a pair that ends; returns the mappings that are left, or the failure.
+
+    The consoles have a report of DMA debugging then for each guest with a mapping that is left.
+    """
+    if pair.setup.dma == "none" or not pair.alive:
+        return []
+    found = []
+    try:
+        pair.stop_nfsd()
+        for guest, unload in ((pair.client, pair.unload), (pair.server, pair.unload_server)):
+            if guest.run("grep -q ^rpcrdma /proc/modules").status == 0:
+                unload(30)
+            guest.sh(f"rmmod {pair.setup.link}_dma", timeout=60)
+            if left := _read(guest)["live"]:
+                found.append(f"{guest.name}: {left} mappings are left without the device")
+            guest.sh("rmmod lab_dma")
+    except LabError as err:
+        found.append(f"the device was not unloaded: {err}")
+    return found

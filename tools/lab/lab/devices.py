@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Writes Documentation/devices.rst from tools/lab/profiles.toml."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Sequence
+
+from . import paths, profiles
+from .profiles import Profile, Value
+
+#: The mark of a value that the driver asks the device for.
+ASKED = "\\*"
+PAGE = paths.ROOT / "Documentation" / "devices.rst"
+
+_HEAD = """\
+.. SPDX-License-Identifier: GPL-2.0
+
+=======
+Devices
+=======
+
+A mount may meet the devices of these drivers. The module has run over the software devices rxe and
+siw only. In the lab, rxe can have the limits of each adapter: with ``PROFILE=`` and the name of the
+first column, in all scenarios; and in the scenarios ``profiles``, one adapter after the other. The
+device then reports these limits, as far as they are lower than those of rxe (512 pages, 32 entries,
+32767 completions, 128 Reads). It refuses, with a report that fails the scenario, what exceeds them:
+a work request with more entries, a longer page list, more work requests than the queue was made for
+(``tools/lab/provoke/lab_limits.c``).
+
+``tools/lab/lab/devices.py`` writes this page from ``tools/lab/profiles.toml``, where each value has
+its place in the source of Linux 7.3.4. The lab's tests compare both.
+"""
+_LIMITS = """
+Limits
+======
+
+Of a device: pages of a memory region, scatter/gather entries of a Send, of a Receive and of an RDMA
+Read, work requests of a queue, entries of a completion queue, RDMA Reads that the device serves at
+a time, and that it may have outstanding. A driver asks its device for a value with \\*; the number
+here is assumed, from the driver's own bound if it has one.
+
+"""
+_RUNS = """
+Runs
+====
+
+Each profile on client and server, both with this module over rxe: files are written, read and
+compared with NFSv3 and 4.2, directly and through the page cache, with long names and extended
+attributes; then, under load, nfsd restarts and each side loses its device.
+
+"""
+_WITHOUT = """
+Drivers without a mount
+=======================
+
+"""
+#: The columns of the limits.
+_COLUMNS = ("pages", "Send", "Recv", "Read", "queue", "CQ", "serves", "reads")
+_FACTS = {
+    "local_dma_lkey": "local DMA key",
+    "sg_gaps": "gaps in regions",
+    "remote_invalidation": "remote invalidation",
+}
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [list(head), *map(list, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    rule = " ".join("=" * width for width in widths)
+    text = [
+        " ".join(c.ljust(w) for c, w in zip(line, widths, strict=True)).rstrip() for line in lines
+    ]
+    return "\n".join([rule, text[0], rule, *text[1:], rule]) + "\n"
+
+
+def _shown(value: Value) -> str:
+    return f"{value.value} {ASKED}" if value.firmware else str(value.value)
+
+
+def _about(profile: Profile) -> str:
+    """Returns the paragraph of a driver: what it is for, its abilities, and its places."""
+    has = [text for key, text in _FACTS.items() if key in profile.values]
+    sizes = profile.values["page_size_cap"].value
+    vectors = profile.values["num_comp_vectors"].value
+    files = sorted({place.partition(":")[0] for v in profile.values.values() for place in v.places})
+    shown = [name for name in files if not name.startswith("..")]
+    lines = [
+        f"``{profile.name}``: {profile.about}",
+        f"    {profile.transport}. Has {', '.join(has)}.",
+        f"    Page sizes {sizes:#x}; completion vectors: {vectors}.",
+        *_wrapped(shown),
+    ]
+    return "\n".join(lines)
+
+
+def _wrapped(words: Sequence[str]) -> list[str]:
+    lines, line = [], "    Source:"
+    for word in words:
+        if len(line) + len(word) + 6 > 100:
+            lines.append(line)
+            line = "   "
+        line += f" ``{word}``"
+    return [*lines, line]
+
+
+def page() -> str:
+    """Returns the text of the page."""
+    known, runs = profiles.load(), profiles.runs()
+    limits = [
+        [f"``{p.name}``", *(_shown(p.values[key]) for key in profiles.LIMITS)]
+        for p in known.values()
+    ]
+    results = [[f"``{name}``", *runs.get(name, ["not run", ""])] for name in known]
+    without = [f"``{name}``\n    {value.value}." for name, value in profiles.without().items()]
+    return "".join(
+        [
+            _HEAD,
+            _LIMITS,
+            _table(("driver", *_COLUMNS), limits),
+            "\n",
+            "\n".join(_about(profile) for profile in known.values()),
+            "\n",
+            _RUNS,
+            _table(("profile", "result", "date"), results),
+            _WITHOUT,
+            "\n".join(without),
+            "\n",
+        ]
+    )
+
+
+def main(arguments: Sequence[str]) -> int:
+    """``lab devices``: writes the page."""
+    argparse.ArgumentParser(prog="lab devices", description=__doc__).parse_args(arguments)
+    PAGE.write_text(page())
+    return 0

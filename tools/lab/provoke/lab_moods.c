@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How the device of lab_limits.c behaves. Each parameter may change at any time:
+ *
+ * late       completions are visible, and announced, up to this number of microseconds later
+ * hard       they are announced in hard interrupt context, by a timer
+ * batch      polling returns a random number of them at a time, at most this one
+ * enomem     posting fails with ENOMEM once in this number of times, also within a chain
+ * slow       mapping a memory region takes this number of microseconds, without sleeping
+ * event      writing a name makes it happen: see `events` below
+ */
+#include <linux/delay.h>
+#include <linux/hrtimer.h>
+#include <linux/module.h>
+#include <linux/random.h>
+#include <linux/slab.h>
+#include <linux/xarray.h>
+
+#include "lab_profile.h"
+
+static unsigned int late, hard, batch, enomem, slow;
+module_param(late, uint, 0644);
+module_param(hard, uint, 0644);
+module_param(batch, uint, 0644);
+module_param(enomem, uint, 0644);
+module_param(slow, uint, 0644);
+
+static atomic_t announced = ATOMIC_INIT(0), failed = ATOMIC_INIT(0);
+module_param_named(announced, announced.counter, int, 0444);
+MODULE_PARM_DESC(announced, "how often completions were announced late, or in hard interrupts");
+module_param_named(failed, failed.counter, int, 0444);
+MODULE_PARM_DESC(failed, "how often posting failed");
+
+/* A completion queue of a kernel user. */
+struct queue {
+	struct ib_cq *cq;
+	/* The user's handler, once the user has asked for an event. */
+	ib_comp_handler handler;
+	spinlock_t lock;
+	struct hrtimer timer;
+	/* Whether the timer will announce completions. */
+	atomic_t pending;
+	/* Whether completions are visible; they are hidden from arming until the event. */
+	bool open;
+	/* Whether the queue shows nothing until a queue pair enters the error state. */
+	bool stuck;
+};
+
+static DEFINE_XARRAY(queues);
+static struct ib_device *device_of_guest;
+DEFINE_MUTEX(lab_life);
+
+static struct queue *known(struct ib_cq *cq)
+{
+	return xa_load(&queues, (unsigned long)cq);
+}
+
+/* --- Completions -------------------------------------------------------------------- */
+
+static void announce(struct queue *queue)
+{
+	if (READ_ONCE(queue->stuck))
+		return;
+	WRITE_ONCE(queue->open, true);
+	queue->handler(queue->cq, queue->cq->cq_context);
+}
+
+static enum hrtimer_restart on_timer(struct hrtimer *timer)
+{
+	struct queue *queue = container_of(timer, struct queue, timer);
+
+	/* Before the handler: the user may arm the queue at once. */
+	atomic_set(&queue->pending, 0);
+	atomic_inc(&announced);
+	announce(queue);
+	return HRTIMER_NORESTART;
+}
+
+static void announce_later(struct queue *queue)
+{
+	unsigned int most = READ_ONCE(late);
+	u64 ns = most ? get_random_u32_inclusive(1, most) * 1000ULL : 1000;
+
+	if (!atomic_xchg(&queue->pending, 1))
+		hrtimer_start(&queue->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_HARD);
+}
+
+static bool changed(void)
+{
+	return READ_ONCE(late) || READ_ONCE(hard);
+}
+
+/* The driver's event. It may hold a lock of the completion queue. */
+static void on_event(struct ib_cq *cq, void *context)
+{
+	struct queue *queue = known(cq);
+
+	if (changed() || READ_ONCE(queue->stuck))
+		announce_later(queue);
+	else
+		announce(queue);
+}
+
+static int req_notify_cq(struct ib_cq *cq, enum ib_cq_notify_flags flags)
+{
+	struct queue *queue = known(cq);
+	unsigned long irq;
+	int missed;
+
+	if (!queue || !cq->comp_handler)
+		return lab_driver.req_notify_cq(cq, flags);
+	spin_lock_irqsave(&queue->lock, irq);
+	if (!queue->handler) {
+		queue->handler = cq->comp_handler;
+		WRITE_ONCE(cq->comp_handler, on_event);
+	}
+	if (changed() || READ_ONCE(queue->stuck)) {
+		WRITE_ONCE(queue->open, false);
+		missed = lab_driver.req_notify_cq(cq, flags | IB_CQ_REPORT_MISSED_EVENTS);
+		if (missed > 0)
+			announce_later(queue);
+		missed = min(missed, 0);
+	} else {
+		WRITE_ONCE(queue->open, true);
+		missed = lab_driver.req_notify_cq(cq, flags);
+	}
+	spin_unlock_irqrestore(&queue->lock, irq);
+	return missed;
+}
+
+static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc)
+{
+	struct queue *queue = known(cq);
+	unsigned int most = READ_ONCE(batch);
+	int i, found;
+
+	if (queue && (!READ_ONCE(queue->open) || READ_ONCE(queue->stuck)))
+		return 0;
+	if (queue && most)
+		count = min_t(int, count, get_random_u32_inclusive(1, most));
+	found = lab_driver.poll_cq(cq, count, wc);
+	for (i = 0; i < found; i++)
+		lab_completed(&wc[i]);
+	return found;
+}
+
+int lab_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
+		  struct uverbs_attr_bundle *attrs)
+{
+	struct queue *queue = kzalloc(sizeof(*queue), GFP_KERNEL);
+	int err;
+
+	if (!queue)
+		return -ENOMEM;
+	queue->cq = cq;
+	queue->open = true;
+	spin_lock_init(&queue->lock);
+	hrtimer_setup(&queue->timer, on_timer, CLOCK_MONOTONIC, HRTIMER_MODE_REL_HARD);
+	err = xa_err(xa_store(&queues, (unsigned long)cq, queue, GFP_KERNEL));
+	if (!err) {
+		err = lab_driver.create_cq(cq, attr, attrs);
+		if (err)
+			xa_erase(&queues, (unsigned long)cq);
+	}
+	if (err)
+		kfree(queue);
+	return err;
+}
+
+static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
+{
+	struct queue *queue = known(cq);
+	int err;
+
+	if (!queue)
+		return lab_driver.destroy_cq(cq, udata);
+	mutex_lock(&lab_life);
+	hrtimer_cancel(&queue->timer);
+	err = lab_driver.destroy_cq(cq, udata);
+	if (!err) {
+		xa_erase(&queues, (unsigned long)cq);
+		kfree(queue);
+	}
+	mutex_unlock(&lab_life);
+	return err;
+}
+
+static void let_go(struct ib_cq *cq)
+{
+	struct queue *queue = known(cq);
+
+	if (queue && READ_ONCE(queue->stuck)) {
+		WRITE_ONCE(queue->stuck, false);
+		announce_later(queue);
+	}
+}
+
+void lab_release(struct ib_qp *qp)
+{
+	let_go(qp->send_cq);
+	let_go(qp->recv_cq);
+}
+
+/* After this nothing completes. An event that came later would find no completion queue. */
+static void announce_now(struct ib_cq *cq)
+{
+	struct queue *queue = known(cq);
+
+	if (queue && hrtimer_cancel(&queue->timer)) {
+		atomic_set(&queue->pending, 0);
+		announce(queue);
+	}
+}
+
+void lab_forget(struct ib_qp *qp)
+{
+	announce_now(qp->send_cq);
+	announce_now(qp->recv_cq);
+}
+
+/* --- Posting and mapping ------------------------------------------------------------ */
+
+unsigned int lab_before_failure(bool in_error, unsigned int count, int *err)
+{
+	unsigned int every = READ_ONCE(enomem);
+
+	*err = 0;
+	if (!every || in_error || get_random_u32_below(every))
+		return count;
+	atomic_inc(&failed);
+	*err = -ENOMEM;
+	return get_random_u32_below(count);
+}
+
+static int map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents, unsigned int *offset)
+{
+	udelay(min(READ_ONCE(slow), 20000U));
+	return lab_driver.map_mr_sg(mr, sg, nents, offset);
+}
+
+/* --- Events ------------------------------------------------------------------------- */
+
+static void make_stuck(void)
+{
+	struct queue *queue;
+	unsigned long index;
+
+	xa_for_each(&queues, index, queue)
+		WRITE_ONCE(queue->stuck, true);
+}
+
+static void fail(struct ib_qp *qp)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct ib_event event = {
+		.device = qp->device, .element.qp = qp, .event = IB_EVENT_QP_FATAL
+	};
+
+	qp->device->ops.modify_qp(qp, &attr, IB_QP_STATE, NULL);
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->qp_context);
+}
+
+static void tell(struct ib_qp *qp)
+{
+	struct ib_event event = {
+		.device = qp->device, .element.qp = qp, .event = IB_EVENT_PATH_MIG
+	};
+
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->qp_context);
+}
+
+static void dispatch(enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = device_of_guest, .element.port_num = 1, .event = type
+	};
+
+	ib_dispatch_event(&event);
+}
+
+static int make_event(const char *name, const struct kernel_param *unused)
+{
+	int err = device_of_guest ? 0 : -ENODEV;
+
+	mutex_lock(&lab_life);
+	if (err)
+		;
+	else if (sysfs_streq(name, "silent"))
+		make_stuck();
+	else if (sysfs_streq(name, "device-fatal"))
+		make_stuck(), dispatch(IB_EVENT_DEVICE_FATAL);
+	else if (sysfs_streq(name, "qp-fatal"))
+		lab_each_qp(fail);
+	else if (sysfs_streq(name, "path-mig"))
+		lab_each_qp(tell);
+	else if (sysfs_streq(name, "port-err"))
+		dispatch(IB_EVENT_PORT_ERR);
+	else if (sysfs_streq(name, "port-active"))
+		dispatch(IB_EVENT_PORT_ACTIVE);
+	else if (sysfs_streq(name, "gid-change"))
+		dispatch(IB_EVENT_GID_CHANGE);
+	else
+		err = -EINVAL;
+	mutex_unlock(&lab_life);
+	return err;
+}
+
+static const struct kernel_param_ops event_ops = { .set = make_event };
+module_param_cb(event, &event_ops, NULL, 0200);
+
+/* --- Devices ------------------------------------------------------------------------ */
+
+void lab_watch(struct ib_device *device)
+{
+	device->ops.req_notify_cq = req_notify_cq;
+	device->ops.poll_cq = poll_cq;
+	device->ops.destroy_cq = destroy_cq;
+	device->ops.map_mr_sg = map_mr_sg;
+	mutex_lock(&lab_life);
+	device_of_guest = device;
+	mutex_unlock(&lab_life);
+}
+
+void lab_unwatch(struct ib_device *device)
+{
+	mutex_lock(&lab_life);
+	if (device_of_guest == device)
+		device_of_guest = NULL;
+	mutex_unlock(&lab_life);
+}

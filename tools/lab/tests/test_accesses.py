@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Which counters of the device behind the DMA API fail a scenario."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lab import accesses
+from lab.errors import GuestError
+
+IDLE = {"accesses": 5, "mapped": 10, "bounced": 0, "reports": 0, "live": 10}
+BUSY = IDLE | {"accesses": 9}
+
+
+def test_files_of_the_module() -> None:
+    text = "/sys/kernel/debug/lab_dma/accesses:5\n/sys/kernel/debug/lab_dma/reports:0\n"
+    assert accesses.counts(text) == {"accesses": 5, "reports": 0}
+
+
+@pytest.mark.parametrize(
+    ("dma", "after", "fault"),
+    [
+        ("iommu", IDLE, "the device has accessed nothing"),
+        ("iommu", BUSY | {"reports": 2}, "2 accesses without a mapping"),
+        ("iommu", BUSY | {"bounced": 3}, "3 mappings have a bounce buffer"),
+        ("swiotlb", BUSY, "0 mappings have a bounce buffer"),
+    ],
+)
+def test_a_device_that_does_not_work_as_the_mode_says(
+    dma: str, after: dict[str, int], fault: str
+) -> None:
+    assert accesses.faults(dma, IDLE, after, busy=True) == [fault]
+
+
+def test_a_device_that_works() -> None:
+    assert accesses.faults("iommu", IDLE, BUSY, busy=True) == []
+    assert accesses.faults("swiotlb", IDLE, BUSY | {"bounced": 1}, busy=True) == []
+    assert accesses.faults("iommu", IDLE, IDLE, busy=False) == []
+
+
+def test_the_sum_is_over_all_pairs(tmp_path: Path) -> None:
+    for name, text in (("gw0", "3\n4\n"), ("gw1", "5\n")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "accesses").write_text(text)
+    assert accesses.total(tmp_path) == 12
+    assert accesses.total(tmp_path / "gw1") == 5
+
+
+class Pair:
+    """A pair whose client's device has mappings when its modules are unloaded."""
+
+    def __init__(self, live: int, dma: str = "iommu") -> None:
+        """`live`: the number of the mappings; the server has none."""
+        self.alive, self.setup = True, SimpleNamespace(dma=dma, link="rxe")
+        self.commands: list[str] = []
+        self.client, self.server = self._guest("client", live), self._guest("server", 0)
+        self.unload = self.unload_server = lambda _: self.commands.append("unload")
+
+    def _guest(self, name: str, live: int) -> Any:
+        def sh(command: str, *, timeout: float = 60) -> str:
+            assert timeout
+            self.commands.append(command)
+            return f"/sys/kernel/debug/lab_dma/live:{live}\n" if "grep" in command else ""
+
+        return SimpleNamespace(name=name, sh=sh, run=lambda _: SimpleNamespace(status=0))
+
+    def stop_nfsd(self) -> None:
+        """Ends the threads of nfsd."""
+        self.commands.append("nfsd")
+
+
+def test_mappings_that_are_left_fail_the_run() -> None:
+    assert accesses.take_down(Pair(0)) == []
+    fault = "client: 3 mappings are left without the device"
+    assert accesses.take_down(Pair(3)) == [fault]
+
+
+def test_modules_are_unloaded_before_the_device() -> None:
+    pair = Pair(0)
+    accesses.take_down(pair)
+    assert pair.commands[:3] == ["nfsd", "unload", "rmmod rxe_dma"]
+    assert pair.commands.count("rmmod lab_dma") == 2
+
+
+def test_a_pair_that_cannot_be_unloaded_fails_the_run() -> None:
+    pair = Pair(0)
+
+    def refuse(patience: float) -> None:
+        raise GuestError(f"in use after {patience} s")
+
+    pair.unload = refuse
+    (fault,) = accesses.take_down(pair)
+    assert fault == "the device was not unloaded: in use after 30 s"
+
+
+def test_a_pair_without_the_device_stays_as_it_is() -> None:
+    pair = Pair(0, dma="none")
+    assert accesses.take_down(pair) == []
+    assert not pair.commands
