@@ -140,8 +140,8 @@ const MOST_SGES: u32 = 32;
 const EXTRA_SEGMENTS: u32 = 64;
 /// Work requests of the send queue for each call: the Send, and RDMA Writes of a small payload.
 const SEND_WR_PER_CALL: u32 = 3;
-/// Memory regions that take what one would take, if the device's addresses of the first and the
-/// last page do not keep the offset of the memory.
+/// The most memory regions for an RDMA Read that one region would take if the device's addresses of
+/// the first and the last page kept the offset of the memory.
 pub(crate) const REGIONS_PER_READ: u32 = 3;
 /// Work requests for a probe.
 const PROBES: u32 = 1;

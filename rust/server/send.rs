@@ -92,10 +92,9 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         session::replied(ep);
         return Ok(());
     }
-    let from = (&*call, credits);
-    let written = write(ep, &message, from, &thresholds);
-    let written = written.or_else(|why| write_later(ep, &message, from, &thresholds, why));
-    let mut out = match written {
+    let written = write(ep, &message, (call, credits), &thresholds);
+    let later = |why| write_later(ep, &message, (call, credits), &thresholds, why);
+    let mut out = match written.or_else(later) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -244,7 +243,7 @@ fn write(
 fn write_later(
     ep: &Endpoint,
     message: &XdrBuf<'_>,
-    from: (&Call, u32),
+    answer: (&Call, u32),
     thresholds: &Thresholds,
     mut why: SendError,
 ) -> Result<Outgoing, SendError> {
@@ -253,7 +252,7 @@ fn write_later(
             break;
         }
         fsleep(MAPPING_PAUSE);
-        match write(ep, message, from, thresholds) {
+        match write(ep, message, answer, thresholds) {
             Ok(out) => return Ok(out),
             Err(error) => why = error,
         }
