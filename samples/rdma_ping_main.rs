@@ -115,7 +115,7 @@ impl kernel::Module for Ping {
         let mut listener = None;
         if module_parameters::hold.value() != 0 {
             kept.keep(test.connect()?);
-            let waiter = Waiter::new()?;
+            let waiter = Waiter::new()?.handler()?;
             listener = Some(Listener::new(Net::init(), &test.addr(), 4, waiter)?);
         }
         Ok(Self {

@@ -273,13 +273,6 @@ void dma_unmap_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
 		unmap(sg->dma_address, sg->length, way);
 }
 
-/* There is no IOMMU. The kernel asks for space before it maps the RDMA Reads of its own server. */
-bool dma_iova_try_alloc(struct device *dev, struct dma_iova_state *state, phys_addr_t phys,
-			size_t size)
-{
-	return false;
-}
-
 size_t dma_max_mapping_size(struct device *dev)
 {
 	return SIZE_MAX;
@@ -298,16 +291,6 @@ void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t si
 	if (mapping)
 		synchronize(mapping, size);
 }
-
-#ifdef CONFIG_IOMMU_DMA
-/* The device has no IOMMU, so its callers map each part by itself. */
-bool dma_iova_try_alloc(struct device *dev, struct dma_iova_state *state, phys_addr_t phys,
-			size_t size)
-{
-	memset(state, 0, sizeof(*state));
-	return false;
-}
-#endif
 
 const char *dev_driver_string(const struct device *dev)
 {
