@@ -43,7 +43,7 @@ impl Block {
 
     /// Returns the pieces of memory for a region to map. The block outlives the queue pair on which
     /// the region is posted, because [`End`](super::end::End) drops it later.
-    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + '_ {
+    pub(crate) fn pieces(&self) -> impl Iterator<Item = Piece> + Clone + '_ {
         Self::parts()
             .into_iter()
             .zip(&self.pages)
