@@ -115,8 +115,8 @@ impl kernel::Module for Ping {
         let mut listener = None;
         if module_parameters::hold.value() != 0 {
             kept.keep(test.connect()?);
-            let waiter = Waiter::new()?.handler()?;
-            listener = Some(Listener::new(Net::init(), &test.addr(), 4, waiter)?);
+            let waiter = Waiter::new()?;
+            listener = Some(Listener::new(Net::init(), &test.addr(), 4, waiter.handler()?)?);
         }
         Ok(Self {
             _listener: listener,
