@@ -47,10 +47,12 @@ impl<'a> Sections<'a> {
         ends + u8::from(!self.pages.is_empty()) == 1
     }
 
-    /// Removes all bytes, and returns the sections.
+    /// Removes all bytes, and returns the sections. A piece that is returned has bytes.
     pub(crate) fn take(&mut self) -> (Option<Piece>, Payload<'a>, Option<Piece>) {
         let pages = core::mem::replace(&mut self.pages, Payload::EMPTY);
-        (self.before.take(), pages, self.behind.take())
+        // All bytes of the first piece may have been removed.
+        let before = self.before.take().filter(|piece| piece.len() != 0);
+        (before, pages, self.behind.take())
     }
 
     /// Returns the first piece that has bytes, from which the caller may remove some. Pages that
