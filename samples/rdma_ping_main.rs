@@ -116,7 +116,12 @@ impl kernel::Module for Ping {
         if module_parameters::hold.value() != 0 {
             kept.keep(test.connect()?);
             let waiter = Waiter::new()?;
-            listener = Some(Listener::new(Net::init(), &test.addr(), 4, waiter.handler()?)?);
+            listener = Some(Listener::new(
+                Net::init(),
+                &test.addr(),
+                4,
+                waiter.handler()?,
+            )?);
         }
         Ok(Self {
             _listener: listener,

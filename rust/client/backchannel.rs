@@ -92,6 +92,7 @@ fn refused(conn: &Conn, xid: u32, refusal: Refusal) {
 }
 
 /// Hands a call to NFS's callback service.
+#[inline(always)]
 fn deliver(conn: &Conn, xid: u32, message: &[u8]) -> Result<(), Refusal> {
     let delivered = conn.owner().deliver(xid, message, conn.epoch());
     delivered.map_err(|error| match error {

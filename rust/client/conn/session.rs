@@ -131,6 +131,7 @@ fn is_control(header: &Message<'_>) -> bool {
 }
 
 /// Decodes a common reply of version two. Returns `None` for any other message.
+#[inline(always)]
 pub(super) fn common_reply<'a>(
     conn: &Conn,
     now: TermsSnapshot,

@@ -221,6 +221,7 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Records in the buffer of a Send how posting it ended, and returns that result.
+    #[inline(always)]
     fn note_sent(
         &self,
         buf: &mut SendBuf,

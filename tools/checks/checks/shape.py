@@ -20,13 +20,13 @@ from .tree import Finding, Tree
 NAME = "shape"
 
 # The limits may only fall. A reader of a room sees that many files and folders first.
-BOXES = {"rust/client": 9, "rust/server": 11}
+BOXES = {"rust/client": 9, "rust/server": 10}
 # Lines with code in all rooms.
-CODE_MAX = 29400
+CODE_MAX = 28270
 # The percentage of the functions that have an inlining attribute.
-INLINED_MAX = 14
+INLINED_MAX = 10
 # Traits that one type implements. The others join two rooms, or two types.
-SINGLE_TRAITS_MAX = 9
+SINGLE_TRAITS_MAX = 4
 # The files that may name a phase of the client's slots.
 PHASE_FILES_MAX = 1
 
