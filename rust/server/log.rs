@@ -147,8 +147,8 @@ impl Limit {
     /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
     /// that were left out in the latest period, or `None`.
     fn allow(&self, seconds: usize) -> Option<u64> {
-        // CAST: `u64` has at least as many bits.
-        let period = (seconds / self.period) as u64;
+        // The period is not 0. CAST: `u64` has at least as many bits.
+        let period = seconds.checked_div(self.period).unwrap_or(0) as u64;
         let mut old = self.value.load(Relaxed);
         loop {
             let (then, lines) = (old >> COUNT_BITS, old & MOST);
