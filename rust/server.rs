@@ -15,8 +15,8 @@
 //! | [`conn`] | the life of a connection: `listener`, `accept`, `session`, `silence`, `failure`, |
 //! | | and its objects: `owner`, `endpoint` |
 //! | [`legacy`] | requesters of RFC 5666; no other file knows what sets them apart |
-//! | [`call`] | calls and operations in progress: `context`, `queue`, `outgoing`, |
-//! | | `in_flight`, `memory` |
+//! | [`call`] | calls and operations in progress: `context`, `queue`, `in_flight`, `memory`, |
+//! | | `budget` |
 //! | [`log`] | messages to the administrator |
 //! | [`config`] | settings and counters, and the sizes of a connection on a device |
 //!
@@ -33,7 +33,6 @@ mod call {
     pub(super) mod context;
     pub(super) mod in_flight;
     pub(super) mod memory;
-    pub(super) mod outgoing;
     pub(super) mod queue;
 }
 pub(crate) mod config;

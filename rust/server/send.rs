@@ -11,9 +11,8 @@ use kernel::prelude::*;
 use kernel::time::delay::fsleep;
 
 use super::call::context::Call;
-use super::call::in_flight::lane;
+use super::call::in_flight::{lane, Outgoing};
 use super::call::memory::{take_pages, MAPPING_PAUSE, MAPPING_PAUSES};
-use super::call::outgoing::Outgoing;
 use super::config::WRITES;
 use super::conn::endpoint::Endpoint;
 use super::conn::endpoint::{unmapped, Responder};

@@ -18,7 +18,6 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
-use super::outgoing::Outgoing;
 use super::queue::{places, Ring};
 use crate::conn::traced;
 use crate::observe::trace;
@@ -46,6 +45,30 @@ const QUIET: u32 = 3;
 const QUIET_PAGES: usize = 18;
 /// The most page lists that are kept for later replies.
 const SOURCES: usize = 8;
+
+/// A message to be sent, behind RDMA Writes if it has a source.
+pub(crate) struct Outgoing {
+    pub(crate) buf: SendBuf,
+    pub(crate) len: usize,
+    pub(crate) source: Option<Source>,
+    /// Whether the RDMA Writes go to a reply chunk.
+    pub(crate) long: bool,
+    /// The R_key to be invalidated.
+    pub(crate) rkey: Option<u32>,
+}
+
+impl Outgoing {
+    /// Makes a message without RDMA Writes, which invalidates nothing.
+    pub(crate) fn inline(buf: SendBuf, len: usize) -> Self {
+        Self {
+            buf,
+            len,
+            source: None,
+            long: false,
+            rkey: None,
+        }
+    }
+}
 
 /// Returns the number of tags of a connection with as many slots, and as many places, as
 /// `operations`.
