@@ -36,6 +36,21 @@ def copy_sources(source: Path, target: Path) -> bool:
     return bool(capture(args).strip())
 
 
+def _check_warnings(log: Path, tree: Path) -> None:
+    """Refuses a build with warnings, and has the next call repeat them.
+
+    Only a real build runs objtool, which reports code that ends where no function does.
+
+    # Errors
+    `LabError` with the first of the warnings.
+    """
+    found = [line for line in log.read_text(errors="replace").splitlines() if "warning: " in line]
+    if found:
+        for name in ("rpcrdma.o", "rust/rpcrdma.o"):
+            (tree / name).unlink(missing_ok=True)
+        raise LabError(f"the build has warnings; the first of {len(found)}: {found[0]}; see {log}")
+
+
 def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     """Builds rpcrdma.ko and the samples for `kernel`, on request with the KUnit suites.
 
@@ -68,6 +83,9 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
             log.unlink(missing_ok=True)
             with step(f"{title}: building", log):
                 logged(args, log, env=_clean_environment(kernel))
+            # Users build for a kernel like the plain one.
+            if kernel.flavour == "plain":
+                _check_warnings(log, tree)
             if not module.exists():
                 raise LabError(f"the build left no {module.name}; see {log}")
         stamp.write_text(key)

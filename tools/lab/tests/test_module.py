@@ -57,14 +57,18 @@ def test_unchanged_sources_are_not_built_again(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.delenv("GDB", raising=False)
     root = _tree(tmp_path / "tree", "one", 1_000_000_000)
-    (root / ".gitignore").write_text("*.ko\n")
+    (root / ".gitignore").write_text("*.ko\n*.o\n")
     monkeypatch.setattr(module.paths, "ROOT", root)
     made: list[str] = []
 
-    def make(args: list[Any], _log: Path, **_: Any) -> None:
+    def make(args: list[Any], log: Path, **_: Any) -> None:
         made.append((args[2] / "rust/a.rs").read_text())
         if made[-1] == "broken":
             raise LabError("the build failed")
+        warns = "a.o: warning: objtool: f() falls through" if made[-1] == "warns" else ""
+        log.parent.mkdir(parents=True, exist_ok=True)
+        log.write_text(f"  LD [M]  rpcrdma.ko\n{warns}\n")
+        (args[2] / "rpcrdma.o").write_text("")
         (args[2] / "rpcrdma.ko").write_text(made[-1])
 
     monkeypatch.setattr(module, "logged", make)
@@ -73,8 +77,11 @@ def test_unchanged_sources_are_not_built_again(
         (root / "rust/a.rs").write_text(text)
         assert module.build(kernel).rpcrdma.read_text() == text
     assert made == ["one", "two"]
-    (root / "rust/a.rs").write_text("broken")
-    for _ in range(2):
-        with pytest.raises(LabError):
-            module.build(kernel)
-    assert made == ["one", "two", "broken", "broken"]
+    for text in ("broken", "warns"):
+        (root / "rust/a.rs").write_text(text)
+        for _ in range(2):
+            with pytest.raises(LabError):
+                module.build(kernel)
+    assert made == ["one", "two", "broken", "broken", "warns", "warns"]
+    # An object that was kept would not warn again.
+    assert not list((tmp_path / "cache").rglob("rpcrdma.o"))
