@@ -80,9 +80,9 @@ impl kernel::Module for Module {
         // (`server::backchannel`). Nothing uses the class before there are listeners.
         let backchannel = unsafe { class::register::<BcXprt>(module, ()) }?;
         // From now on there may be mounts. SAFETY: The client maps pieces as it gets them, and
-        // keeps none (`client::call::chunks`). It lets an RPC be completed or released only when
-        // none of the regions that map its memory is live (`client::call::fence`, and
-        // `client::call::give_up`); `rdma::mr` says which are, whatever the client believes.
+        // keeps none (`client::call::marshal`). It lets an RPC be completed or released only when
+        // none of the regions that map its memory is live (`client::call::fence`); `rdma::mr` says
+        // which are, whatever the client believes.
         let class = unsafe { class::register::<Client>(module, context) }?;
         // From now on there may be listeners. SAFETY: The server maps the pieces of a reply before
         // it takes the reply's pages (`server::send`), and owns these until the device has

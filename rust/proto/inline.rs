@@ -64,7 +64,7 @@ impl Thresholds {
 
     /// Returns the length in bytes of the longest RPC call that fits inline beside any header whose
     /// chunks have at most `max_segs` segments each: a read chunk, and a write chunk or a reply
-    /// chunk. [`super::plan`] computes the exact header instead and may fit more.
+    /// chunk. [`super::requester::plan`] computes the exact header instead and may fit more.
     pub fn max_inline_call(&self, max_segs: u32) -> u32 {
         // CAST: lossless where `usize` has 32 bits or more.
         let segs = max_segs as usize;

@@ -77,6 +77,8 @@ impl<C: Completions> Qp<C> {
     ///
     /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. A second call waits
     /// for the first one, and does nothing else.
+    ///
+    /// [`CmHandler`]: super::super::cm::CmHandler
     pub(crate) fn drain(&self) {
         // Drivers allocate memory here. A file system that reclaim waits for may itself wait for a
         // task that waits for this lock, so allocations must not start I/O.
