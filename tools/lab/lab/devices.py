@@ -23,9 +23,9 @@ Devices
 A mount may meet the devices of these drivers. The module has run over the software devices rxe and
 siw only. In the lab, rxe can have the limits of each adapter: with ``PROFILE=`` and the name of the
 first column, in all scenarios; and in the scenarios ``profiles``, one adapter after the other. The
-device then reports these limits, as far as they are lower than those of rxe (512 pages, 32 entries,
-32767 completions, 128 Reads). It refuses, with a report that fails the scenario, what exceeds them:
-a work request with more entries, a longer page list, more work requests than the queue was made for
+device then reports those of the limits that are lower than the limits of rxe (512 pages, 32
+entries, 32767 completions, 128 Reads). It refuses a work request with more entries, a longer page
+list, and more work requests than the queue was made for, with a report that fails the scenario
 (``tools/lab/provoke/lab_limits.c``).
 
 ``tools/lab/lab/devices.py`` writes this page from ``tools/lab/profiles.toml``, where each value has
@@ -35,23 +35,23 @@ _LIMITS = """
 Limits
 ======
 
-Of a device: pages of a memory region, scatter/gather entries of a Send, of a Receive and of an RDMA
-Read, work requests of a queue, entries of a completion queue, RDMA Reads that the device serves at
-a time, and that it may have outstanding. A driver asks its device for a value with \\*; the number
-here is assumed, from the driver's own bound if it has one.
+The columns are the pages of a memory region; the scatter/gather entries of a Send, of a Receive and
+of an RDMA Read; the work requests of a queue; the entries of a completion queue; the RDMA Reads
+that the device serves at a time, and those that it may have outstanding. For a value with \\* the
+driver asks its device; the number here is assumed, from the driver's own bound if it has one.
 
 """
 _RUNS = """
 Runs
 ====
 
-Each profile on client and server, both with this module over rxe: files are written, read and
+Client and server have the same profile, and this module over rxe. Files are written, read and
 compared by direct I/O with NFSv4.2; then, under load, nfsd restarts and each side loses its device.
-With the smallest profiles (cxgb4-t4, erdma, irdma-x722) also through the page cache, with NFSv3,
-long names and extended attributes.
+With the smallest profiles (cxgb4-t4, erdma, irdma-x722) long names and extended attributes are
+compared as well, and files that go through the page cache with NFSv3.
 
-The smallest device that a mount uses has regions of 2 pages, 1 entry of a work request of any kind
-or 48 work requests of a queue, each alone. Regions of 1 page are refused.
+Other runs lower a single limit. A mount works with regions of 2 pages, with 1 entry in each kind of
+work request, and with queues of 48 work requests. A device with regions of 1 page is refused.
 
 """
 _WITHOUT = """
