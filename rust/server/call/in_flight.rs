@@ -70,8 +70,7 @@ impl Outgoing {
     }
 }
 
-/// Returns the number of tags of a connection with as many slots, and as many places, as
-/// `operations`.
+/// Returns the number of tags of a connection with `operations` slots and as many places.
 pub(crate) const fn tags(operations: u32) -> u32 {
     // CAST: `usize` has at least 32 bits, and the number of places is small.
     2 * places(operations as usize) as u32 + FIRST
@@ -281,8 +280,7 @@ impl InFlight {
         }
     }
 
-    /// Parks or drops an operation that was not posted. Returns whether any was posted that had
-    /// been parked.
+    /// Parks or drops an operation. Returns whether operations were posted that had been parked.
     #[cold]
     fn not_posted<C: Completions>(
         &self,
