@@ -32,6 +32,7 @@
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
+ *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   bounced.c		scenarios of regions that take fewer elements than the module gives them
@@ -539,6 +540,10 @@ void h_callback_replies_held(void);
 void h_replies_held(void);
 void h_calls_held(void);
 void h_mapping_held(void);
+
+/* --- short.c --- */
+void h_short_for_a_moment(void);
+void h_short_of_threads(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);

@@ -293,6 +293,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "replies_held", h_replies_held },
 	{ "calls_held", h_calls_held },
 	{ "mapping_held", h_mapping_held },
+	{ "short_for_a_moment", h_short_for_a_moment },
+	{ "short_of_threads", h_short_of_threads },
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },
