@@ -70,7 +70,7 @@ enum Part<'a> {
 
 use Part::{Keep, Pad};
 
-/// Returns an RDMA_MSGP of `align` and `thresh` with this RPC message.
+/// Returns an RDMA_MSGP with this RPC message. `numbers` are its alignment and its threshold.
 fn padded(numbers: [u32; 2], rpc: &[Part<'_>]) -> Words {
     let mut words = Words::new();
     words.add(&[XID, 1, 32, 2]);

@@ -123,7 +123,7 @@ pub struct Room {
 }
 
 /// Returns the padding of a call, if the call fits the threshold with it. The call is inline, and
-/// its payload lies between head and tail: `lens` are their lengths.
+/// its payload lies between head and tail, whose lengths are given in this order.
 ///
 /// The threshold of the message is one byte less than the payload. The payload is then above it as
 /// well as "at or above" it, and all other opaque data are below: head and tail, which have them,

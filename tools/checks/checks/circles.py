@@ -29,7 +29,7 @@ Graph = dict[str, set[str]]
 
 
 def _module(path: str) -> tuple[str, ...]:
-    """Returns the module path of a file: rust/proto/plan.rs is proto, plan."""
+    """Returns the module path of a file: rust/proto/conn.rs is proto, conn."""
     return PurePath(path).with_suffix("").parts[1:]
 
 

@@ -76,7 +76,7 @@ def room_of(path: str) -> str | None:
 
 
 def _module_depth(path: str) -> int:
-    """Returns the depth of a file's module: it is 2 for rust/proto/plan.rs."""
+    """Returns the depth of a file's module: it is 2 for rust/proto/conn.rs."""
     return len(PurePath(path).parts) - 1
 
 

@@ -8,7 +8,7 @@
  * warning, what the device did not promise: a longer page list, more scatter/gather entries, a
  * longer queue, more work requests than a queue was made for.
  *
- * Other parameters change how the device behaves (lab_moods.h): when completions are visible and
+ * Other parameters change how the device behaves (lab_moods.c): when completions are visible and
  * in which context they are announced, whether posting fails, how long mapping takes, and events.
  */
 #include <linux/module.h>
