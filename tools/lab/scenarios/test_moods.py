@@ -27,6 +27,8 @@ pytestmark = [
     pytest.mark.needs_our_server,
     pytest.mark.rxe_only,
 ]
+full = pytest.mark.full
+
 #: Seconds in which a mount must be at work again after the device has returned.
 SOON = 60.0
 #: Changes of the behaviour in the short form.
@@ -69,6 +71,7 @@ ALONE = {
 }
 
 
+@full
 @pytest.mark.parametrize("change", ALONE)
 def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> None:
     """Work goes on with one change of the behaviour on both sides."""
@@ -121,7 +124,7 @@ def _side(devices: tuple[Moods, Moods], side: str) -> Moods:
 SIDES = pytest.mark.parametrize("side", ["client", "server"])
 
 
-@SIDES
+@pytest.mark.parametrize("side", ["server", pytest.param("client", marks=full)])
 def test_fatal_and_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
     """A device reports its failure, completes nothing more, goes later, and returns renamed."""
     device = _side(devices, side)
@@ -140,6 +143,7 @@ def test_fatal_and_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) 
     assert removing < SOON
 
 
+@full
 @SIDES
 def test_failed_queue_pairs(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
     """Each connection's queue pair fails, twice."""
@@ -151,6 +155,7 @@ def test_failed_queue_pairs(pair: Pair, devices: tuple[Moods, Moods], side: str)
     _finish(pair, worker, devices)
 
 
+@full
 @SIDES
 def test_events_without_effect(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
     """Work goes on when ports, GIDs and paths change and the connection stays."""

@@ -20,8 +20,9 @@ from lab.worker import Worker
 MOODY = pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True)
 VERIFY = "python3 /lab/verify.py"
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
-#: Profiles of the short run: the shortest page list, the fewest entries, the shortest queues.
-SHORT = ("cxgb4-t4", "erdma", "irdma-x722")
+#: Profiles that run all suites: the shortest page list, the fewest entries, the shortest queues.
+#: The first of them is in the short form.
+WHOLE = ("cxgb4-t4", "erdma", "irdma-x722")
 #: Suites of guest/verify.py by NFS version.
 SUITES = (("4.2", "direct"), ("4.2", "xattrs"), ("4.2", "names"), ("3", "sizes"))
 
@@ -55,7 +56,7 @@ def _check_refusals(devices: tuple[Moods, Moods]) -> None:
 
 def _names() -> list[object]:
     return [
-        pytest.param(name, marks=[] if name in SHORT else pytest.mark.full)
+        pytest.param(name, marks=[] if name == WHOLE[0] else pytest.mark.full)
         for name in profiles.load()
     ]
 
@@ -71,7 +72,7 @@ def test_data_and_recovery(pair: Pair, devices: tuple[Moods, Moods], name: str) 
     limits = {key: profiles.load()[name].values[key].value for key in profiles.LIMITS}
     for device in devices:
         device.become(**limits)
-    for version, suite in SUITES if name in SHORT else SUITES[:1]:
+    for version, suite in SUITES if name in WHOLE else SUITES[:1]:
         _work(pair, version, suite)
     pair.mount("4.2")
     worker = Worker(pair)
@@ -106,6 +107,7 @@ TOO_SMALL = {
 @pytest.mark.needs_ours
 @pytest.mark.needs_our_server
 @pytest.mark.rxe_only
+@pytest.mark.full
 @pytest.mark.parametrize("limit", SMALLEST)
 def test_smallest(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
     """A mount works with each limit as low as it can be."""
