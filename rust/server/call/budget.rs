@@ -116,15 +116,14 @@ impl BudgetState {
         Ok(known.returned)
     }
 
-    /// Notes that the connection of `queue` has used `used` pages, and has given back `returned`
-    /// so far. Resumes the queue if its call may take its pages.
+    /// Notes that the connection of `queue` has used `used` pages, and had given back `returned`
+    /// before. Pages for which the queue was resumed, and which it has not taken, are for others.
     fn count(&mut self, queue: &Arc<ReadyQueue>, used: usize, returned: usize) {
-        let left = self.left;
         if let Some(known) = self.known(queue).filter(|known| known.waits) {
             let since = known.returned.wrapping_sub(returned);
             known.used = known.used.min(used.saturating_sub(since));
-            known.resume(left);
         }
+        self.resume();
     }
 
     /// Notes that the connection of the queue at `address` has given back pages, and resumes the
@@ -234,9 +233,9 @@ impl Budget {
         }
     }
 
-    /// Resumes `queue` when pages are free; at once if `pages` may be taken. `used` returns how
-    /// many the connection uses. A caller whose connection may be closing checks that afterwards,
-    /// and calls [`Self::forget`].
+    /// Resumes `queue` when pages are free; at once if `pages` may be taken and no other queue has
+    /// the turn. `used` returns how many the connection uses. A caller whose connection may be
+    /// closing checks that afterwards, and calls [`Self::forget`].
     ///
     /// # Errors
     ///
@@ -423,6 +422,24 @@ mod tests {
         // The pages of the connection itself are free.
         drop(used);
         assert!(!large.is_stalled());
+        drop(rest);
+        Ok(())
+    }
+
+    #[test]
+    fn pages_that_a_queue_has_not_taken_are_for_the_next() -> Result {
+        let budget = Budget::new(8)?;
+        let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let take = |pages| Budget::take(&budget, &first, pages, || 0);
+        let (rest, last) = (take(4), take(4));
+        budget.wait(4, || 0, &first)?;
+        budget.wait(4, || 0, &second)?;
+        drop(last);
+        assert!(!first.is_stalled() && second.is_stalled());
+        // The oldest call needs more than the queue was resumed for.
+        first.stall_again();
+        budget.wait(6, || 0, &first)?;
+        assert!(first.is_stalled() && !second.is_stalled());
         drop(rest);
         Ok(())
     }
