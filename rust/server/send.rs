@@ -41,7 +41,7 @@ const ERROR: u32 = 64;
 enum SendError {
     /// The chunks that the requester offers are too short.
     Cannot(Cannot),
-    /// `ENOMEM`.
+    /// `ENOMEM`; `EMSGSIZE` if the message does not fit its buffer; or an error of the device.
     Other(Error),
 }
 
@@ -80,7 +80,8 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     if call.lists().is_empty() {
         // Read chunks have R_keys as well.
         let rkey = rkey(call, &thresholds);
-        match write_inline(ep, &message, (call, credits), &thresholds) {
+        let write = || write_inline(ep, &message, (call, credits), &thresholds);
+        match write().or_else(|why| write_later(ep, why, write)) {
             Ok((buf, len)) => {
                 let out = Outgoing::inline(buf, len);
                 reply.keep();
@@ -91,9 +92,8 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         session::replied(ep);
         return Ok(());
     }
-    let written = write(ep, &message, (call, credits), &thresholds);
-    let later = |why| write_later(ep, &message, (call, credits), &thresholds, why);
-    let mut out = match written.or_else(later) {
+    let write = || write(ep, &message, (call, credits), &thresholds);
+    let mut out = match write().or_else(|why| write_later(ep, why, write)) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -211,47 +211,64 @@ fn write(
     (call, credits): (&Call, u32),
     thresholds: &Thresholds,
 ) -> Result<Outgoing, SendError> {
-    let lists = call.lists();
     let in_flight = &ep.role().in_flight;
     let (mut buf, source) = in_flight.buffer_and_source(ep.pd(), thresholds.server_to_client)?;
-    let (bytes, from) = (buf.as_mut_slice(), (call.xid, credits));
+    let bytes = buf.as_mut_slice();
     let mut writes = Writes::new(ep, message, source);
-    let written = match Single::new(message.len(), call.marks(), &lists, thresholds) {
-        Some(plan) => write_one(&plan, from, bytes, &mut writes)?,
-        None => {
-            let plan = Plan::new(message.len(), call.marks(), &lists, thresholds)?;
-            write_any(&plan, from, bytes, &mut writes)?
+    let written = write_parts(&mut writes, bytes, (call, credits), thresholds);
+    let Written { header, len, long } = match written {
+        Ok(written) => written,
+        Err(why) => {
+            in_flight.put_unused(Some(buf), writes.source);
+            return Err(why);
         }
     };
-    let Written { header, len, long } = written;
     let cid = traced::cid(ep.qp(), call.receive);
     trace::server::encode_lists(cid, bytes, ep.limits());
     trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
         buf,
         len,
-        source: writes.finish()?,
+        source: writes.finish(),
         long,
         rkey: rkey(call, thresholds),
     })
 }
 
-/// Writes a reply for which there was no memory, or no room in the DMA layer: waits until other
-/// calls may have left some.
-#[cold]
-fn write_later(
-    ep: &Endpoint,
-    message: &XdrBuf<'_>,
-    answer: (&Call, u32),
+/// Implements [`write`]: writes the message to `bytes`, and adds the RDMA Writes.
+#[inline(always)]
+fn write_parts(
+    writes: &mut Writes<'_>,
+    bytes: &mut [u8],
+    (call, credits): (&Call, u32),
     thresholds: &Thresholds,
+) -> Result<Written, SendError> {
+    let (lists, len, from) = (call.lists(), writes.message.len(), (call.xid, credits));
+    let written = match Single::new(len, call.marks(), &lists, thresholds) {
+        Some(plan) => write_one(&plan, from, bytes, writes)?,
+        None => {
+            let plan = Plan::new(len, call.marks(), &lists, thresholds)?;
+            write_any(&plan, from, bytes, writes)?
+        }
+    };
+    Ok(writes.result.map(|()| written)?)
+}
+
+/// Calls `write` again for a reply that was not written for `why`, if there was no memory, or no
+/// room in the DMA layer: waits until other calls may have left some.
+#[cold]
+fn write_later<T>(
+    ep: &Endpoint,
     mut why: SendError,
-) -> Result<Outgoing, SendError> {
+    write: impl Fn() -> Result<T, SendError>,
+) -> Result<T, SendError> {
     for _ in 0..MAPPING_PAUSES {
-        if !matches!(why, SendError::Other(ENOMEM)) || ep.is_closed() {
+        let over = ep.is_closed() || ep.qp().is_broken();
+        if over || !matches!(why, SendError::Other(ENOMEM)) {
             break;
         }
         fsleep(MAPPING_PAUSE);
-        match write(ep, message, answer, thresholds) {
+        match write() {
             Ok(out) => return Ok(out),
             Err(error) => why = error,
         }
@@ -363,19 +380,14 @@ impl<'w> Writes<'w> {
         added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
     }
 
-    /// Returns the list; `None` without RDMA Writes.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn finish(self) -> Result<Option<Source>> {
-        self.result?;
+    /// Returns the list; `None` without RDMA Writes. There was no error.
+    fn finish(self) -> Option<Source> {
         if self.segments == 0 {
-            self.ep.role().in_flight.put_source(self.source);
-            return Ok(None);
+            self.ep.role().in_flight.put_unused(None, self.source);
+            return None;
         }
         WRITES.add(lane(self.ep.qp()), self.segments);
-        Ok(Some(self.source))
+        Some(self.source)
     }
 }
 

@@ -14,6 +14,7 @@
 //! replies. A Send whose reply has pages of the page cache is signalled: while there are further
 //! references to such a page, it is not migrated, and direct I/O does not drop it from the cache.
 
+use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
@@ -114,7 +115,7 @@ enum Parked {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
-/// The operations of one connection. All methods are for process context and do not sleep.
+/// The operations of one connection. All methods are for process context.
 #[pin_data]
 pub(crate) struct InFlight {
     #[pin]
@@ -156,8 +157,7 @@ impl InFlight {
         queue: u32,
         calls: Arc<Calls>,
     ) -> Result<impl PinInit<Self>> {
-        // CAST: `usize` has at least 32 bits.
-        let room = operations as usize;
+        let room = u32_as_usize(operations);
         let mut slots = KVVec::with_capacity(room, GFP_KERNEL)?;
         let mut free = KVVec::with_capacity(room, GFP_KERNEL)?;
         for n in 0..operations {
@@ -195,7 +195,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `EIO` if the device cannot map the buffer.
+    /// `ENOMEM`.
     #[inline(always)]
     pub(crate) fn buffer_and_source(&self, pd: &Arc<Pd>, len: u32) -> Result<(SendBuf, Source)> {
         let mut state = self.state.lock();
@@ -205,10 +205,14 @@ impl InFlight {
         Ok((fit(sent, pd, len)?, source))
     }
 
-    /// Keeps an empty page list for a later reply, unless there are enough.
+    /// Keeps a page list and a buffer that were not posted for later replies. May sleep.
     #[cold]
-    pub(crate) fn put_source(&self, source: Source) {
-        let refused = self.state.lock().sources.push_within_capacity(source);
+    pub(crate) fn put_unused(&self, buf: Option<SendBuf>, mut source: Source) {
+        source.clear();
+        let mut state = self.state.lock();
+        let buf = buf.map(|buf| state.sent.push_front(buf));
+        let refused = (buf, state.sources.push_within_capacity(source));
+        drop(state);
         drop(refused);
     }
 
@@ -366,8 +370,7 @@ impl InFlight {
     pub(crate) fn fetched(&self, tag: Tag) -> Option<KBox<Call>> {
         let slot = slot_of(tag)?;
         let mut state = self.state.lock();
-        // CAST: `usize` has at least 32 bits.
-        let call = state.slots.get_mut(slot as usize)?.take()?;
+        let call = state.slots.get_mut(u32_as_usize(slot))?.take()?;
         state.give_back(slot);
         Some(call)
     }
@@ -549,8 +552,7 @@ impl InFlightState {
             self.give_back(slot);
             return Err((error, call));
         }
-        // CAST: `usize` has at least 32 bits.
-        if let Some(place) = self.slots.get_mut(slot as usize) {
+        if let Some(place) = self.slots.get_mut(u32_as_usize(slot)) {
             // The slot was free, so nothing needs to be dropped.
             core::mem::forget(place.replace(call));
         }
@@ -575,8 +577,7 @@ impl InFlightState {
 /// Returns `sent` if the buffer has `len` bytes, or a new buffer. May sleep.
 #[inline(always)]
 fn fit(sent: Option<SendBuf>, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
-    // CAST: `usize` has at least 32 bits.
-    let len = len as usize;
+    let len = u32_as_usize(len);
     // A buffer that was made for a lower threshold is freed.
     if let Some(buf) = sent.filter(|buf| buf.capacity() >= len) {
         return Ok(buf);
@@ -595,6 +596,5 @@ fn trace_refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError) {
 
 /// Returns the lane of the module's counters for a connection.
 pub(crate) fn lane<C: Completions>(qp: &Qp<C>) -> usize {
-    // CAST: `usize` has at least 32 bits.
-    qp.cq_id() as usize
+    u32_as_usize(qp.cq_id())
 }

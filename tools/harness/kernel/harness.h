@@ -538,6 +538,7 @@ void h_invalidation_refused(void);
 /* --- held.c --- */
 void h_callback_replies_held(void);
 void h_replies_held(void);
+void h_replies_refused(void);
 void h_calls_held(void);
 void h_mapping_held(void);
 

@@ -110,6 +110,28 @@ void h_replies_held(void)
 }
 
 /*
+ * The server waits until it can map the buffer of a reply, where the device uses the buffers that
+ * there are.
+ */
+void h_replies_refused(void)
+{
+	u32 first, second;
+
+	h_serve_begin();
+	h_qp->hold = true;
+	first = ask(H_INLINE);
+	h_refused_mappings = 4;
+	second = ask(H_INLINE);
+	h_pass(500);
+	h_settle();
+	h_expect(!h_refused_mappings, "mapping is not tried again");
+	release();
+	h_live(0);
+	h_expect(h_answered(first) && h_answered(second), "a call is not answered");
+	h_serve_end();
+}
+
+/*
  * The connection ends while calls wait for a thread of the service. Their Receives, which together
  * with idle ones are a batch, are not posted any more.
  */

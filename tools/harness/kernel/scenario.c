@@ -291,6 +291,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "invalidation_refused", h_invalidation_refused },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },
+	{ "replies_refused", h_replies_refused },
 	{ "calls_held", h_calls_held },
 	{ "mapping_held", h_mapping_held },
 	{ "short_for_a_moment", h_short_for_a_moment },
