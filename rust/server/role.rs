@@ -103,13 +103,15 @@ impl Role for Responder {
     }
 }
 
-/// Passes a call on whose RDMA Reads have completed.
+/// Passes a call on whose RDMA Reads have completed. Their memory is unmapped here: all threads of
+/// the service may be waiting for room in the DMA layer.
 #[inline(always)]
-fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, call: KBox<Call>) {
-    if let Some(read) = &call.read {
+fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, mut call: KBox<Call>) {
+    if let Some(read) = &mut call.read {
         let cid = traced::cid(qp, tag.get());
         trace::server::wc_read(cid, read.bytes, read.posted);
         trace::server::cc_release(cid, read.sink.work_requests());
+        let _ = read.sink.pages();
     }
     if conn.role().ready.push_fetched(call).is_err() {
         // The call is lost. The queue has space for all calls, so the connection is closed already.

@@ -128,3 +128,26 @@ void h_mapping_refused_served(void)
 	}
 	h_serve_end();
 }
+
+/*
+ * The pages of a call are unmapped when the call is fetched: threads of the service, all of which
+ * may wait for room, are not needed for that.
+ */
+void h_fetched_unmapped(void)
+{
+	unsigned int mapped;
+	u32 xid;
+
+	h_serve_begin();
+	h_serve(H_WRITE_4K);
+	h_serve_threads(0);
+	h_settle();
+	mapped = h_dma_live();
+	xid = h_ask(H_WRITE_4K);
+	h_live(0);
+	h_expect(h_dma_live() == mapped, "%u mappings, not %u", h_dma_live(), mapped);
+	h_serve_threads(1);
+	h_live(0);
+	h_expect(h_answered(xid), "the call is not answered");
+	h_serve_end();
+}

@@ -262,6 +262,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "bounced_reads", h_bounced_reads },
 	{ "mapping_refused", h_mapping_refused },
 	{ "mapping_refused_served", h_mapping_refused_served },
+	{ "fetched_unmapped", h_fetched_unmapped },
 	{ "regions", h_regions },
 	{ "regions_awaited", h_regions_awaited },
 	{ "pulled_replies", h_pulled_replies },
