@@ -109,7 +109,8 @@ pub(super) const MAX_PAYLOAD_PAGES: u32 = 257;
 const AROUND_PAYLOAD: u32 = 3;
 
 /// The pages of the longest results whose length no tunable of NFS limits: an extended attribute
-/// of 64 KiB, and one more page.
+/// of 64 KiB, and one more page. The addresses of a pNFS device may be longer: that call fails on a
+/// device whose regions are so small, and the client uses the metadata server.
 const LEAST_PAYLOAD_PAGES: u32 = 17;
 
 /// Receives for calls of the server, and Sends for the replies; and both for the messages of the

@@ -253,7 +253,8 @@ impl<R: Role> ConnState<R, R::Owner> {
                         current.unsent = Some(control);
                         return None;
                     }
-                    // A queue pair that has failed has its connection closed.
+                    // The next message that is posted finds the failure, and has the connection
+                    // closed.
                     Err(PostError::Invalid | PostError::Broken(_)) => {}
                 }
             }

@@ -247,7 +247,9 @@ fn shake_hands(
 }
 
 /// Fits the pages of a region and the queues to the device, or logs why the device cannot be used.
-/// The first device decides on the largest payload, on which NFS relies from then on.
+/// The first device of a transport decides on the largest payload, on which NFS relies from then
+/// on. NFS has the payload of the main transport: a transport that is added over a device with
+/// smaller regions refuses the calls that do not fit.
 fn fit(
     xprt: &Xprt<Client>,
     config: &Config,

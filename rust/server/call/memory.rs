@@ -17,7 +17,7 @@ use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};
 use crate::sunrpc::svc::reply::Reply;
 
-/// The most page lists that a connection keeps.
+/// The most page lists for calls that a connection keeps.
 const MOST: usize = 8;
 /// The most pages of a spare list for a call: what a small payload needs.
 pub(crate) const KEPT_PAGES: usize = 1;

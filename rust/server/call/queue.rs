@@ -298,9 +298,7 @@ impl ReadyQueue {
     pub(crate) fn unstall(&self) -> bool {
         let mut state = self.state.lock();
         let stalled = state.stalled;
-        if stalled {
-            self.set_stalled(&mut state, false);
-        }
+        self.set_stalled(&mut state, false);
         stalled && !state.messages.is_empty()
     }
 

@@ -140,9 +140,9 @@ impl<'a, X> Incoming<'a, X> {
     /// Returns whether the pages for the reply are the thread's own. If they are not, the thread
     /// receives nothing, and SUNRPC replaces the pages before the thread receives again.
     ///
-    /// The replies of this transport leave no foreign pages ([`Reply::new`]), nor does a deferred
-    /// call leave those of another transport. Otherwise they are found when the thread last served
-    /// that transport.
+    /// The replies of this transport leave no foreign pages ([`Reply::new`]), so this looks for
+    /// them when the thread last served another transport. SUNRPC receives a deferred call by
+    /// itself: the pages for its reply are checked only when the reply is sent.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
     pub(super) fn owns_reply_pages(&self) -> bool {

@@ -5,7 +5,7 @@
 //! The service encodes a reply in the pages of `rq_respages`, so each page has to be the thread's
 //! own. A READ by splice puts pages of the page cache there instead, which are freed with the reply
 //! if they lie before `rq_next_page`. Where the service takes data out of a reply again, they may
-//! be left behind it. No reply is encoded in such a page.
+//! be left behind it. No reply to a call that a thread has received here is encoded there.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
