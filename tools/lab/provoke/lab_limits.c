@@ -102,17 +102,18 @@ static unsigned int reserve_sends(struct queue_pair *q, const struct ib_send_wr 
 	unsigned int count, left = lab_before_failure(q->failed, lab_sends(wr), err);
 
 	for (count = 0; wr && left; wr = wr->next, count++, left--) {
-		*err = check_send(q, wr);
-		if (*err)
+		int refusal = check_send(q, wr);
+
+		if (refusal) {
+			*err = refusal;
 			return count;
+		}
 		if (!q->flushed)
 			q->ring[(q->first + q->sends++) % q->cap.max_send_wr] = (struct request) {
 				.cqe = wr->wr_cqe,
 				.signaled = q->signal_all || wr->send_flags & IB_SEND_SIGNALED,
 			};
 	}
-	if (!wr)
-		*err = 0;
 	return count;
 }
 
@@ -160,12 +161,10 @@ static int post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct
 static int take_receive(struct queue_pair *q, const struct ib_recv_wr *wr)
 {
 	unsigned long flags;
-	int err;
+	int err = 0;
 
 	spin_lock_irqsave(&q->lock, flags);
-	if (!lab_before_failure(q->failed, 1, &err))
-		;
-	else if (wr->num_sge > q->cap.max_recv_sge)
+	if (wr->num_sge > q->cap.max_recv_sge)
 		err = refuse(-EINVAL, "%d entries of a Receive", wr->num_sge);
 	else if (q->receives == q->cap.max_recv_wr)
 		err = refuse(-ENOMEM, "more than %u Receives", q->receives);
@@ -187,10 +186,14 @@ static void give_receive(struct queue_pair *q)
 static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
 {
 	struct queue_pair *q = known(qp);
-	int err = 0;
+	int err, failure;
+	unsigned int left;
 
+	if (!q)
+		return lab_driver.post_recv(qp, wr, bad);
+	left = lab_before_failure(READ_ONCE(q->failed), lab_receives(wr), &failure);
 	/* One at a time: the Receives of a chain are few, and their number is checked anyway. */
-	for (; wr && q && !err; wr = wr->next) {
+	for (; wr && left; wr = wr->next, left--) {
 		struct ib_recv_wr one = *wr;
 		const struct ib_recv_wr *unused;
 
@@ -198,13 +201,16 @@ static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct
 		one.next = NULL;
 		err = take_receive(q, wr);
 		if (err)
-			break;
+			return err;
 		atomic_inc(&posted);
 		err = lab_driver.post_recv(qp, &one, &unused);
-		if (err)
+		if (err) {
 			give_receive(q);
+			return err;
+		}
 	}
-	return q ? err : lab_driver.post_recv(qp, wr, bad);
+	*bad = wr;
+	return failure;
 }
 
 static bool ends(const struct request *request, const struct ib_wc *wc)
