@@ -44,6 +44,8 @@ struct queue {
 	bool open;
 	/* Whether the queue shows nothing until a queue pair enters the error state. */
 	bool stuck;
+	/* Whether the user is about to free it: nothing is announced, under `lock`. */
+	bool gone;
 };
 
 static DEFINE_XARRAY(queues);
@@ -59,7 +61,7 @@ static struct queue *known(struct ib_cq *cq)
 
 static void announce(struct queue *queue)
 {
-	if (READ_ONCE(queue->stuck))
+	if (READ_ONCE(queue->stuck) || READ_ONCE(queue->gone))
 		return;
 	WRITE_ONCE(queue->open, true);
 	queue->handler(queue->cq, queue->cq->cq_context);
@@ -81,7 +83,7 @@ static void announce_later(struct queue *queue)
 	unsigned int most = READ_ONCE(late);
 	u64 ns = most ? get_random_u32_inclusive(1, most) * 1000ULL : 1000;
 
-	if (!atomic_xchg(&queue->pending, 1))
+	if (!READ_ONCE(queue->gone) && !atomic_xchg(&queue->pending, 1))
 		hrtimer_start(&queue->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_HARD);
 }
 
@@ -165,6 +167,22 @@ int lab_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
 	if (err)
 		kfree(queue);
 	return err;
+}
+
+/* The core cancels its work next, and frees it behind destroy_cq(): no timer may queue it again. */
+static int pre_destroy_cq(struct ib_cq *cq)
+{
+	struct queue *queue = known(cq);
+	unsigned long irq;
+
+	if (!queue)
+		return 0;
+	/* Arming starts the timer under this lock. */
+	spin_lock_irqsave(&queue->lock, irq);
+	WRITE_ONCE(queue->gone, true);
+	spin_unlock_irqrestore(&queue->lock, irq);
+	hrtimer_cancel(&queue->timer);
+	return 0;
 }
 
 static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
@@ -316,6 +334,7 @@ void lab_watch(struct ib_device *device)
 {
 	device->ops.req_notify_cq = req_notify_cq;
 	device->ops.poll_cq = poll_cq;
+	device->ops.pre_destroy_cq = pre_destroy_cq;
 	device->ops.destroy_cq = destroy_cq;
 	device->ops.map_mr_sg = map_mr_sg;
 	mutex_lock(&lab_life);
