@@ -63,6 +63,7 @@ struct request {
 /* A queue pair for reliable connections. */
 struct queue_pair {
 	struct ib_qp *qp;
+	struct rcu_head rcu;
 	struct ib_qp_cap cap;
 	/* The user has moved it to the error state. */
 	bool failed;
@@ -221,10 +222,13 @@ static bool ends(const struct request *request, const struct ib_wc *wc)
 /* Frees the places of a completed work request, and of all Sends before it. */
 void lab_completed(const struct ib_wc *wc)
 {
-	struct queue_pair *q = known(wc->qp);
 	unsigned int i, found = 0;
+	struct queue_pair *q;
 	unsigned long flags;
 
+	/* A queue of completions may outlive the queue pair. */
+	guard(rcu)();
+	q = known(wc->qp);
 	if (!q)
 		return;
 	spin_lock_irqsave(&q->lock, flags);
@@ -267,8 +271,9 @@ static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *init, struct ib_u
 	if (err)
 		return err;
 	q = kvzalloc(struct_size(q, ring, asked.max_send_wr + 1), GFP_KERNEL);
-	if (!q)
-		return -ENOMEM;
+	err = q ? xa_reserve(&queue_pairs, (unsigned long)qp, GFP_KERNEL) : -ENOMEM;
+	if (err)
+		goto free;
 	q->qp = qp;
 	q->cap = asked;
 	q->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
@@ -276,9 +281,14 @@ static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *init, struct ib_u
 	err = lab_driver.create_qp(qp, init, udata);
 	/* The driver rounds up. This device gives no more than it was asked for. */
 	init->cap = asked;
-	err = err ?: xa_err(xa_store(&queue_pairs, (unsigned long)qp, q, GFP_KERNEL));
 	if (err)
-		kvfree(q);
+		goto release;
+	xa_store(&queue_pairs, (unsigned long)qp, q, GFP_KERNEL);
+	return 0;
+release:
+	xa_release(&queue_pairs, (unsigned long)qp);
+free:
+	kvfree(q);
 	return err;
 }
 
@@ -319,7 +329,7 @@ static int destroy_qp(struct ib_qp *qp, struct ib_udata *udata)
 	err = lab_driver.destroy_qp(qp, udata);
 	if (!err) {
 		xa_erase(&queue_pairs, (unsigned long)qp);
-		kvfree(q);
+		kvfree_rcu(q, rcu);
 	}
 	mutex_unlock(&lab_life);
 	return err;
