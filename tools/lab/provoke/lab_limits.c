@@ -32,7 +32,6 @@ LIMIT(LAB_QP_WR, max_qp_wr);
 LIMIT(LAB_CQE, max_cqe);
 LIMIT(LAB_READS, max_qp_rd_atom);
 LIMIT(LAB_OWN_READS, max_qp_init_rd_atom);
-LIMIT(LAB_VECTORS, num_comp_vectors);
 
 static atomic_t refused = ATOMIC_INIT(0);
 module_param_named(refused, refused.counter, int, 0444);
@@ -382,8 +381,6 @@ static void lower(struct ib_device *device)
 	if (limits[LAB_PAGES])
 		attrs->max_fast_reg_page_list_len =
 			min(attrs->max_fast_reg_page_list_len, limits[LAB_PAGES]);
-	if (limits[LAB_VECTORS])
-		device->num_comp_vectors = limits[LAB_VECTORS];
 	pr_info("lab_profile: %s has %u pages, %d, %d and %d entries, queues of %d and %d\n",
 		dev_name(&device->dev), attrs->max_fast_reg_page_list_len, attrs->max_send_sge,
 		attrs->max_recv_sge, attrs->max_sge_rd, attrs->max_qp_wr, attrs->max_cqe);

@@ -300,29 +300,28 @@ static void dispatch(enum ib_event_type type)
 
 static int make_event(const char *name, const struct kernel_param *unused)
 {
-	int err = device_of_guest ? 0 : -ENODEV;
-
-	mutex_lock(&lab_life);
-	if (err)
-		;
-	else if (sysfs_streq(name, "silent"))
+	guard(mutex)(&lab_life);
+	if (!device_of_guest)
+		return -ENODEV;
+	if (sysfs_streq(name, "silent")) {
 		make_stuck();
-	else if (sysfs_streq(name, "device-fatal"))
-		make_stuck(), dispatch(IB_EVENT_DEVICE_FATAL);
-	else if (sysfs_streq(name, "qp-fatal"))
+	} else if (sysfs_streq(name, "device-fatal")) {
+		make_stuck();
+		dispatch(IB_EVENT_DEVICE_FATAL);
+	} else if (sysfs_streq(name, "qp-fatal")) {
 		lab_each_qp(fail);
-	else if (sysfs_streq(name, "path-mig"))
+	} else if (sysfs_streq(name, "path-mig")) {
 		lab_each_qp(tell);
-	else if (sysfs_streq(name, "port-err"))
+	} else if (sysfs_streq(name, "port-err")) {
 		dispatch(IB_EVENT_PORT_ERR);
-	else if (sysfs_streq(name, "port-active"))
+	} else if (sysfs_streq(name, "port-active")) {
 		dispatch(IB_EVENT_PORT_ACTIVE);
-	else if (sysfs_streq(name, "gid-change"))
+	} else if (sysfs_streq(name, "gid-change")) {
 		dispatch(IB_EVENT_GID_CHANGE);
-	else
-		err = -EINVAL;
-	mutex_unlock(&lab_life);
-	return err;
+	} else {
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static const struct kernel_param_ops event_ops = { .set = make_event };
