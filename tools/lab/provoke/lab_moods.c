@@ -25,11 +25,16 @@ module_param(batch, uint, 0644);
 module_param(enomem, uint, 0644);
 module_param(slow, uint, 0644);
 
-static atomic_t announced = ATOMIC_INIT(0), failed = ATOMIC_INIT(0);
+static atomic_t announced = ATOMIC_INIT(0), split = ATOMIC_INIT(0);
+static atomic_t failed = ATOMIC_INIT(0), slowed = ATOMIC_INIT(0);
 module_param_named(announced, announced.counter, int, 0444);
 MODULE_PARM_DESC(announced, "how often completions were announced late, or in hard interrupts");
 module_param_named(failed, failed.counter, int, 0444);
 MODULE_PARM_DESC(failed, "how often posting failed");
+module_param_named(split, split.counter, int, 0444);
+MODULE_PARM_DESC(split, "how often polling returned fewer completions than it was asked for");
+module_param_named(slowed, slowed.counter, int, 0444);
+MODULE_PARM_DESC(slowed, "how often mapping took longer");
 
 /* A completion queue of a kernel user. */
 struct queue {
@@ -134,13 +139,15 @@ static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc)
 {
 	struct queue *queue = known(cq);
 	unsigned int most = READ_ONCE(batch);
-	int i, found;
+	int i, found, asked = count;
 
 	if (queue && (!READ_ONCE(queue->open) || READ_ONCE(queue->stuck)))
 		return 0;
 	if (queue && most)
 		count = min_t(int, count, get_random_u32_inclusive(1, most));
 	found = lab_driver.poll_cq(cq, count, wc);
+	if (found == count && count < asked)
+		atomic_inc(&split);
 	for (i = 0; i < found; i++)
 		lab_completed(&wc[i]);
 	return found;
@@ -252,7 +259,11 @@ unsigned int lab_before_failure(bool in_error, unsigned int count, int *err)
 
 static int map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents, unsigned int *offset)
 {
-	udelay(min(READ_ONCE(slow), 20000U));
+	unsigned int us = min(READ_ONCE(slow), 20000U);
+
+	if (us)
+		atomic_inc(&slowed);
+	udelay(us);
 	return lab_driver.map_mr_sg(mr, sg, nents, offset);
 }
 
