@@ -20,7 +20,8 @@ from .errors import LabError
 from .kernel import Kernel
 from .progress import step
 
-_SOURCES = "drivers/infiniband/sw"
+#: The folder of the links in the kernel's source.
+SOURCES = "drivers/infiniband/sw"
 #: The module of each link in the kernel's Makefile.
 _OBJECTS = {"rxe": "rdma_rxe", "siw": "siw"}
 #: The function by which the kernel starts the link that is built in.
@@ -200,7 +201,7 @@ def _write(kernel: Kernel, target: Path) -> bool:
     """Writes the edited sources to `target`; returns whether a file has changed."""
     wanted = {p.name: p.read_text() for p in (paths.LAB / "device").iterdir()}
     for link, name in _OBJECTS.items():
-        source = kernel.src / _SOURCES / link
+        source = kernel.src / SOURCES / link
         wanted |= {f"{link}/{p.name}": edited(p.name, p.read_text()) for p in source.glob("*.[ch]")}
         objects = (source / "Makefile").read_text()
         objects = objects.replace(f"$(CONFIG_RDMA_{link.upper()})", "m")
