@@ -41,11 +41,12 @@ static struct dentry *dir;
 static DEFINE_SPINLOCK(lock);
 static struct rb_root_cached mappings = RB_ROOT_CACHED;
 
-/*
- * Entries that were mapped so far, calls that mapped memory to a bounce buffer, and entries in the
- * tree; accesses of the device, and the accesses that were reported.
- */
-static atomic64_t mapped, bounced, live, accesses, reports;
+/* Entries that were mapped so far, and entries in the tree. */
+static atomic64_t mapped, live;
+/* Calls that mapped memory to a bounce buffer, and those whose address is not a physical one. */
+static atomic64_t bounced, translated;
+/* Accesses of the device, and the accesses that were reported. */
+static atomic64_t accesses, reports;
 
 /* --- Mappings ----------------------------------------------------------------- */
 
@@ -56,10 +57,14 @@ static phys_addr_t translate(u64 addr)
 	return domain ? iommu_iova_to_phys(domain, addr) : dma_to_phys(edu, addr);
 }
 
-static void note_bounce(phys_addr_t phys, u64 addr)
+static void note_address(phys_addr_t phys, u64 addr)
 {
-	if (translate(addr) != phys)
+	phys_addr_t reached = translate(addr);
+
+	if (reached != phys)
 		atomic64_inc(&bounced);
+	if (reached != addr)
+		atomic64_inc(&translated);
 }
 
 static void add(u64 addr, size_t size, enum dma_data_direction direction)
@@ -129,7 +134,7 @@ static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_ad
 {
 	if (dev != edu || addr == DMA_MAPPING_ERROR)
 		return;
-	note_bounce(phys, addr);
+	note_address(phys, addr);
 	add(addr, size, direction);
 }
 
@@ -149,7 +154,7 @@ static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, i
 
 	if (dev != edu)
 		return;
-	note_bounce(sg_phys(sgl), sg_dma_address(sgl));
+	note_address(sg_phys(sgl), sg_dma_address(sgl));
 	for_each_sg(sgl, sg, ents, i)
 		add(sg_dma_address(sg), sg_dma_len(sg), direction);
 }
@@ -303,6 +308,7 @@ static int __init lab_dma_init(void)
 	dir = debugfs_create_dir("lab_dma", NULL);
 	debugfs_create_u64("mapped", 0444, dir, (u64 *)&mapped.counter);
 	debugfs_create_u64("bounced", 0444, dir, (u64 *)&bounced.counter);
+	debugfs_create_u64("translated", 0444, dir, (u64 *)&translated.counter);
 	debugfs_create_u64("live", 0444, dir, (u64 *)&live.counter);
 	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);

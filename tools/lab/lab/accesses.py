@@ -13,7 +13,10 @@ from .errors import LabError
 from .pair import Guest, Pair
 
 _FOLDER = "/sys/kernel/debug/lab_dma"
+#: The file of the run's directory with one count for each scenario and guest.
 _FILE = "accesses"
+#: The counters of mappings that one mode alone makes.
+_EFFECTS = {"translated": "iommu", "bounced": "swiotlb"}
 
 
 def counts(text: str) -> dict[str, int]:
@@ -36,8 +39,11 @@ def faults(dma: str, before: dict[str, int], after: dict[str, int], *, busy: boo
         found.append(f"{after['reports']} accesses without a mapping")
     if busy and after["accesses"] == before["accesses"]:
         found.append("the device has accessed nothing")
-    if (after["bounced"] > 0) != (dma == "swiotlb"):
-        found.append(f"{after['bounced']} mappings have a bounce buffer")
+    for counter, mode in _EFFECTS.items():
+        # The device has mapped memory since the boot, but every scenario has to show the mode.
+        grown = after[counter] > (before[counter] if busy and mode == dma else 0)
+        if grown != (mode == dma):
+            found.append(f"{counter}: {before[counter]}, then {after[counter]}")
     return found
 
 
