@@ -110,20 +110,22 @@ static void remove(u64 addr, size_t size, enum dma_data_direction direction)
 static bool may(u64 addr, unsigned int len, bool write)
 {
 	enum dma_data_direction needed = write ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	u64 last = addr + len - 1, next = addr;
 	struct interval_tree_node *node;
 	struct mapping *found;
 	unsigned long flags;
-	bool covered = false;
 
 	spin_lock_irqsave(&lock, flags);
-	for (node = interval_tree_iter_first(&mappings, addr, addr); node && !covered;
-	     node = interval_tree_iter_next(node, addr, addr)) {
+	/* By their starts. Two bounce buffers may lie side by side in a page. */
+	for (node = interval_tree_iter_first(&mappings, addr, last); node && next <= last;
+	     node = interval_tree_iter_next(node, addr, last)) {
 		found = container_of(node, struct mapping, range);
-		covered = node->last >= addr + len - 1 &&
-			  (found->dir == needed || found->dir == DMA_BIDIRECTIONAL);
+		if (node->start <= next && node->last >= next &&
+		    (found->dir == needed || found->dir == DMA_BIDIRECTIONAL))
+			next = node->last + 1;
 	}
 	spin_unlock_irqrestore(&lock, flags);
-	return covered;
+	return next > last;
 }
 
 /* --- Events of the DMA API -------------------------------------------------------- */
