@@ -271,6 +271,28 @@ void lab_dma_read(void *to, u64 addr, unsigned int len)
 }
 EXPORT_SYMBOL_GPL(lab_dma_read);
 
+/* --- A test of the reports ------------------------------------------------------------- */
+
+/* Accesses a page as it was mapped, against the direction, and after it was unmapped. */
+static int misbehave(void *unused, u64 value)
+{
+	void *page = (void *)__get_free_page(GFP_KERNEL);
+	dma_addr_t addr;
+
+	if (!page)
+		return -ENOMEM;
+	addr = dma_map_single(edu, page, PAGE_SIZE, DMA_TO_DEVICE);
+	if (!dma_mapping_error(edu, addr)) {
+		lab_dma_access(addr, PAGE_SIZE, false);
+		lab_dma_access(addr, PAGE_SIZE, true);
+		dma_unmap_single(edu, addr, PAGE_SIZE, DMA_TO_DEVICE);
+		lab_dma_access(addr, PAGE_SIZE, false);
+	}
+	free_page((unsigned long)page);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(misbehave_file, NULL, misbehave, "%llu\n");
+
 /* --- The device ----------------------------------------------------------------------- */
 
 static int probe(struct pci_dev *pci, const struct pci_device_id *id)
@@ -314,6 +336,7 @@ static int __init lab_dma_init(void)
 	debugfs_create_u64("live", 0444, dir, (u64 *)&live.counter);
 	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
+	debugfs_create_file("misbehave", 0200, dir, NULL, &misbehave_file);
 	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),
 		iommu_get_domain_for_dev(edu) ? "behind an IOMMU" : "by physical address");
 	return 0;
