@@ -18,6 +18,7 @@
 #include <linux/highmem.h>
 #include <linux/interval_tree.h>
 #include <linux/iommu.h>
+#include <linux/mempool.h>
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/scatterlist.h>
@@ -40,6 +41,8 @@ static struct dentry *dir;
 
 static DEFINE_SPINLOCK(lock);
 static struct rb_root_cached mappings = RB_ROOT_CACHED;
+/* Entries for the tree also where a scenario has the allocator fail. */
+static mempool_t *spare;
 
 /* Entries that were mapped so far, and entries in the tree. */
 static atomic64_t mapped, live;
@@ -69,7 +72,7 @@ static void note_address(phys_addr_t phys, u64 addr)
 
 static void add(u64 addr, size_t size, enum dma_data_direction direction)
 {
-	struct mapping *new = kmalloc(sizeof(*new), GFP_ATOMIC);
+	struct mapping *new = mempool_alloc(spare, GFP_ATOMIC);
 	unsigned long flags;
 
 	if (WARN_ON(!new))
@@ -104,7 +107,7 @@ static void remove(u64 addr, size_t size, enum dma_data_direction direction)
 		atomic64_dec(&live);
 	}
 	spin_unlock_irqrestore(&lock, flags);
-	kfree(found);
+	mempool_free(found, spare);
 }
 
 static bool may(u64 addr, unsigned int len, bool write)
@@ -321,9 +324,8 @@ static int __init lab_dma_init(void)
 	int err;
 
 	nowhere = alloc_page(GFP_KERNEL);
-	if (!nowhere)
-		return -ENOMEM;
-	err = pci_register_driver(&driver);
+	spare = mempool_create_kmalloc_pool(4096, sizeof(struct mapping));
+	err = nowhere && spare ? pci_register_driver(&driver) : -ENOMEM;
 	if (err)
 		goto free;
 	err = edu ? watch() : -ENODEV;
@@ -343,7 +345,9 @@ static int __init lab_dma_init(void)
 unregister:
 	pci_unregister_driver(&driver);
 free:
-	__free_page(nowhere);
+	mempool_destroy(spare);
+	if (nowhere)
+		__free_page(nowhere);
 	return err;
 }
 
@@ -355,7 +359,8 @@ static void __exit lab_dma_exit(void)
 	unwatch(ARRAY_SIZE(events));
 	pci_unregister_driver(&driver);
 	rbtree_postorder_for_each_entry_safe(left, next, &mappings.rb_root, range.rb)
-		kfree(left);
+		mempool_free(left, spare);
+	mempool_destroy(spare);
 	__free_page(nowhere);
 }
 
