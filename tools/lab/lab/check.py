@@ -2,7 +2,8 @@
 """Runs the scenarios under pytest: the short form on the plain kernel, or all with `FULL=1`.
 
 The long form makes three runs for each pair of modules and mode of `DMA`: on the plain kernel, on
-the debug kernel, and on the plain kernel over iWARP. `ONLY` names scenarios for one run; `LIST=1` lists the scenarios and boots nothing.
+the debug kernel, and on the plain kernel over iWARP. `ONLY` names scenarios for one run; `LIST=1`
+lists the scenarios and boots nothing.
 """
 
 from __future__ import annotations
