@@ -31,7 +31,7 @@ ROOT = Path(__file__).resolve().parents[2]
 LIST = Path(__file__).resolve().parent / "faults.toml"
 #: Variables that change what a scenario is. Each entry of the list has its own.
 SETTINGS = ("ONLY", "FULL", "CLIENT", "SERVER", "LINK", "DMA", "KERNEL", "KEEP", "GDB", "LIST")
-SETTINGS += ("ACCEL",)
+SETTINGS += ("ACCEL", "PROFILE")
 #: A suite that takes this many seconds does not end.
 LIMIT = 1800
 #: The lines of suites about a failure: behind a time, or the last line of a program.

@@ -101,7 +101,7 @@ static struct mapping *map(u64 addr, size_t len, enum dma_data_direction way)
 	else
 		mapping = u_alloc(sizeof(*mapping), NULL);
 	*mapping = (struct mapping) { *bucket(addr), addr, len, way };
-	/* Only a kernel with DMA_API_DEBUG says that the caller looks. */
+	/* Only a kernel with DMA_API_DEBUG records that the caller has checked. */
 	mapping->checked = !IS_ENABLED(CONFIG_DMA_API_DEBUG);
 	synchronize(mapping, len);
 	*bucket(addr) = mapping;

@@ -18,6 +18,7 @@
 #include <linux/highmem.h>
 #include <linux/interval_tree.h>
 #include <linux/iommu.h>
+#include <linux/mempool.h>
 #include <linux/module.h>
 #include <linux/pci.h>
 #include <linux/scatterlist.h>
@@ -40,12 +41,15 @@ static struct dentry *dir;
 
 static DEFINE_SPINLOCK(lock);
 static struct rb_root_cached mappings = RB_ROOT_CACHED;
+/* Entries for the tree also where a scenario has the allocator fail. */
+static mempool_t *spare;
 
-/*
- * Entries that were mapped so far, calls that mapped memory to a bounce buffer, and entries in the
- * tree; accesses of the device, and the accesses that were reported.
- */
-static atomic64_t mapped, bounced, live, accesses, reports;
+/* Entries that were mapped so far, and entries in the tree. */
+static atomic64_t mapped, live;
+/* Calls that mapped memory to a bounce buffer, and those whose address is not a physical one. */
+static atomic64_t bounced, translated;
+/* Accesses of the device, and the accesses that were reported. */
+static atomic64_t accesses, reports;
 
 /* --- Mappings ----------------------------------------------------------------- */
 
@@ -56,15 +60,19 @@ static phys_addr_t translate(u64 addr)
 	return domain ? iommu_iova_to_phys(domain, addr) : dma_to_phys(edu, addr);
 }
 
-static void note_bounce(phys_addr_t phys, u64 addr)
+static void note_address(phys_addr_t phys, u64 addr)
 {
-	if (translate(addr) != phys)
+	phys_addr_t reached = translate(addr);
+
+	if (reached != phys)
 		atomic64_inc(&bounced);
+	if (reached != addr)
+		atomic64_inc(&translated);
 }
 
 static void add(u64 addr, size_t size, enum dma_data_direction direction)
 {
-	struct mapping *new = kmalloc(sizeof(*new), GFP_ATOMIC);
+	struct mapping *new = mempool_alloc(spare, GFP_ATOMIC);
 	unsigned long flags;
 
 	if (WARN_ON(!new))
@@ -99,26 +107,28 @@ static void remove(u64 addr, size_t size, enum dma_data_direction direction)
 		atomic64_dec(&live);
 	}
 	spin_unlock_irqrestore(&lock, flags);
-	kfree(found);
+	mempool_free(found, spare);
 }
 
 static bool may(u64 addr, unsigned int len, bool write)
 {
 	enum dma_data_direction needed = write ? DMA_FROM_DEVICE : DMA_TO_DEVICE;
+	u64 last = addr + len - 1, next = addr;
 	struct interval_tree_node *node;
 	struct mapping *found;
 	unsigned long flags;
-	bool covered = false;
 
 	spin_lock_irqsave(&lock, flags);
-	for (node = interval_tree_iter_first(&mappings, addr, addr); node && !covered;
-	     node = interval_tree_iter_next(node, addr, addr)) {
+	/* By their starts. Two bounce buffers may lie side by side in a page. */
+	for (node = interval_tree_iter_first(&mappings, addr, last); node && next <= last;
+	     node = interval_tree_iter_next(node, addr, last)) {
 		found = container_of(node, struct mapping, range);
-		covered = node->last >= addr + len - 1 &&
-			  (found->dir == needed || found->dir == DMA_BIDIRECTIONAL);
+		if (node->start <= next && node->last >= next &&
+		    (found->dir == needed || found->dir == DMA_BIDIRECTIONAL))
+			next = node->last + 1;
 	}
 	spin_unlock_irqrestore(&lock, flags);
-	return covered;
+	return next > last;
 }
 
 /* --- Events of the DMA API -------------------------------------------------------- */
@@ -129,7 +139,7 @@ static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_ad
 {
 	if (dev != edu || addr == DMA_MAPPING_ERROR)
 		return;
-	note_bounce(phys, addr);
+	note_address(phys, addr);
 	add(addr, size, direction);
 }
 
@@ -149,7 +159,7 @@ static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, i
 
 	if (dev != edu)
 		return;
-	note_bounce(sg_phys(sgl), sg_dma_address(sgl));
+	note_address(sg_phys(sgl), sg_dma_address(sgl));
 	for_each_sg(sgl, sg, ents, i)
 		add(sg_dma_address(sg), sg_dma_len(sg), direction);
 }
@@ -264,6 +274,28 @@ void lab_dma_read(void *to, u64 addr, unsigned int len)
 }
 EXPORT_SYMBOL_GPL(lab_dma_read);
 
+/* --- A test of the reports ------------------------------------------------------------- */
+
+/* Accesses a page as it was mapped, against the direction, and after it was unmapped. */
+static int misbehave(void *unused, u64 value)
+{
+	void *page = (void *)__get_free_page(GFP_KERNEL);
+	dma_addr_t addr;
+
+	if (!page)
+		return -ENOMEM;
+	addr = dma_map_single(edu, page, PAGE_SIZE, DMA_TO_DEVICE);
+	if (!dma_mapping_error(edu, addr)) {
+		lab_dma_access(addr, PAGE_SIZE, false);
+		lab_dma_access(addr, PAGE_SIZE, true);
+		dma_unmap_single(edu, addr, PAGE_SIZE, DMA_TO_DEVICE);
+		lab_dma_access(addr, PAGE_SIZE, false);
+	}
+	free_page((unsigned long)page);
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(misbehave_file, NULL, misbehave, "%llu\n");
+
 /* --- The device ----------------------------------------------------------------------- */
 
 static int probe(struct pci_dev *pci, const struct pci_device_id *id)
@@ -292,9 +324,8 @@ static int __init lab_dma_init(void)
 	int err;
 
 	nowhere = alloc_page(GFP_KERNEL);
-	if (!nowhere)
-		return -ENOMEM;
-	err = pci_register_driver(&driver);
+	spare = mempool_create_kmalloc_pool(4096, sizeof(struct mapping));
+	err = nowhere && spare ? pci_register_driver(&driver) : -ENOMEM;
 	if (err)
 		goto free;
 	err = edu ? watch() : -ENODEV;
@@ -303,16 +334,20 @@ static int __init lab_dma_init(void)
 	dir = debugfs_create_dir("lab_dma", NULL);
 	debugfs_create_u64("mapped", 0444, dir, (u64 *)&mapped.counter);
 	debugfs_create_u64("bounced", 0444, dir, (u64 *)&bounced.counter);
+	debugfs_create_u64("translated", 0444, dir, (u64 *)&translated.counter);
 	debugfs_create_u64("live", 0444, dir, (u64 *)&live.counter);
 	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
+	debugfs_create_file("misbehave", 0200, dir, NULL, &misbehave_file);
 	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),
 		iommu_get_domain_for_dev(edu) ? "behind an IOMMU" : "by physical address");
 	return 0;
 unregister:
 	pci_unregister_driver(&driver);
 free:
-	__free_page(nowhere);
+	mempool_destroy(spare);
+	if (nowhere)
+		__free_page(nowhere);
 	return err;
 }
 
@@ -324,7 +359,8 @@ static void __exit lab_dma_exit(void)
 	unwatch(ARRAY_SIZE(events));
 	pci_unregister_driver(&driver);
 	rbtree_postorder_for_each_entry_safe(left, next, &mappings.rb_root, range.rb)
-		kfree(left);
+		mempool_free(left, spare);
+	mempool_destroy(spare);
 	__free_page(nowhere);
 }
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Runs the scenarios under pytest: the short form on the plain kernel, or all with `FULL=1`.
 
-The long form makes three runs: on the plain kernel, on the debug kernel, and on the plain kernel
-over iWARP. `ONLY` names scenarios for one run; `LIST=1` lists the scenarios and boots nothing.
+The long form makes three runs for each pair of modules and mode of `DMA`: on the plain kernel, on
+the debug kernel, and on the plain kernel over iWARP. `ONLY` names scenarios for one run; `LIST=1`
+lists the scenarios and boots nothing.
 """
 
 from __future__ import annotations
@@ -37,7 +38,8 @@ class Round:
         """Returns a report's description of the run."""
         modules = f"{self.client} client, {self.server} server"
         dma = "" if self.dma == "none" else f", DMA={self.dma}"
-        return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma})"
+        profile = "" if settings.profile() == "none" else f", PROFILE={settings.profile()}"
+        return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma}{profile})"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -75,17 +77,24 @@ def main(arguments: Sequence[str]) -> int:
         return pytest([scenarios, "-qq", *rest], "list")
     deps.ensure()
     rounds = _rounds(rest)
-    statuses, translated = [], 0
+    statuses, sums = [], []
     for turn in rounds:
         prepare(turn)
         say(f"{turn.name}: running")
+        done = 0
         for part in _parts(turn, rest):
             logs = str(paths.run_directory("check"))
             env = {**turn.environment, "LAB_RUN": logs}
             statuses.append(pytest([scenarios, *part], turn.name, **env))
-            translated += accesses.total(Path(logs))
-    if any(turn.dma != "none" for turn in rounds):
-        say(f"{translated} accesses of the device were translated")
+            done += accesses.total(Path(logs))
+        if turn.dma != "none":
+            sums.append(done)
+            # Its scenarios have not run, or the counters are of nothing.
+            if turn.markers == _SHORT_DMA and not done:
+                say(f"{turn.name}: the device has accessed nothing")
+                statuses.append(1)
+    if sums:
+        say(f"{sum(sums)} accesses of the device went through the DMA API")
     if set(statuses) == {NOTHING_SELECTED}:
         say("no scenario of that name runs with this KERNEL, LINK, CLIENT and SERVER")
         return NOTHING_SELECTED

@@ -9,7 +9,6 @@ modules. The kernel has rxe and siw built in; a guest that loads a copy does not
 
 from __future__ import annotations
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,9 +17,11 @@ from . import paths
 from .command import logged
 from .errors import LabError
 from .kernel import Kernel
+from .module import clean_environment
 from .progress import step
 
-_SOURCES = "drivers/infiniband/sw"
+#: The folder of the links in the kernel's source.
+SOURCES = "drivers/infiniband/sw"
 #: The module of each link in the kernel's Makefile.
 _OBJECTS = {"rxe": "rdma_rxe", "siw": "siw"}
 #: The function by which the kernel starts the link that is built in.
@@ -198,9 +199,10 @@ def edited(name: str, text: str) -> str:
 
 def _write(kernel: Kernel, target: Path) -> bool:
     """Writes the edited sources to `target`; returns whether a file has changed."""
-    wanted = {p.name: p.read_text() for p in (paths.LAB / "device").iterdir()}
+    ours = paths.LAB / "device"
+    wanted = {p.name: p.read_text() for p in (ours / "Kbuild", *ours.glob("*.[ch]"))}
     for link, name in _OBJECTS.items():
-        source = kernel.src / _SOURCES / link
+        source = kernel.src / SOURCES / link
         wanted |= {f"{link}/{p.name}": edited(p.name, p.read_text()) for p in source.glob("*.[ch]")}
         objects = (source / "Makefile").read_text()
         objects = objects.replace(f"$(CONFIG_RDMA_{link.upper()})", "m")
@@ -225,14 +227,14 @@ def build(kernel: Kernel) -> Path:
     log = paths.log_file(f"module-device-{kernel.flavour}")
     args = ["make", "-C", kernel.obj, f"M={tree}", *kernel.tools.make_args(), "modules"]
     stamp = tree.with_name(f"{tree.name}.built")
-    key = hashlib.sha256(f"{args} {kernel.image.stat().st_mtime_ns}".encode()).hexdigest()
+    key = f"{args} {kernel.image.stat().st_mtime_ns}"
     with paths.locked(f"module-{tree.name}"):
         known = stamp.read_text() if stamp.exists() else ""
         stamp.unlink(missing_ok=True)
         if _write(kernel, tree) or known != key:
             log.unlink(missing_ok=True)
             with step(f"devices for the {kernel.flavour} kernel: building", log):
-                logged(args, log, env={**kernel.tools.env(), "MAKEFLAGS": "", "MAKELEVEL": "0"})
+                logged(args, log, env=clean_environment(kernel))
         stamp.write_text(key)
     return tree
 

@@ -13,23 +13,24 @@ from .profiles import Profile, Value
 ASKED = "\\*"
 PAGE = paths.ROOT / "Documentation" / "devices.rst"
 
-_HEAD = """\
+_HEAD = f"""\
 .. SPDX-License-Identifier: GPL-2.0
 
 =======
 Devices
 =======
 
-A mount may meet the devices of these drivers. The module has run over the software devices rxe and
-siw only. In the lab, rxe can have the limits of each adapter: with ``PROFILE=`` and the name of the
-first column, in all scenarios; and in the scenarios ``profiles``, one adapter after the other. The
-device then reports those of the limits that are lower than the limits of rxe (512 pages, 32
-entries, 32767 completions, 128 Reads). It refuses a work request with more entries, a longer page
-list, and more work requests than the queue was made for, with a report that fails the scenario
-(``tools/lab/provoke/lab_limits.c``).
+These are the drivers whose devices a mount may use. The module has run only over the software
+devices rxe and siw. In the lab, rxe can have the limits of each adapter: with ``PROFILE=`` and the
+name of the first column, in all scenarios; and in the scenarios ``profiles``, one adapter after the
+other. The device then reports those of the limits that are lower than the limits of rxe (512 pages,
+32 entries, 1048576 work requests, 32767 completions, 128 Reads). It refuses a work request with
+more entries, a longer page list, and more work requests than the queue was made for, with a report
+that fails the scenario (``tools/lab/provoke/lab_limits.c``).
 
 ``tools/lab/lab/devices.py`` writes this page from ``tools/lab/profiles.toml``, where each value has
-its place in the source of Linux 7.3.4. The lab's tests compare both.
+its place in the source of Linux {profiles.VERSION}. The lab's tests check that the places name the
+value; they do not compare the numbers.
 """
 _LIMITS = """
 Limits
@@ -48,7 +49,11 @@ Runs
 Client and server have the same profile, and this module over rxe. Files are written, read and
 compared by direct I/O with NFSv4.2; then, under load, nfsd restarts and each side loses its device.
 With the smallest profiles (cxgb4-t4, erdma, irdma-x722) long names and extended attributes are
-compared as well, and files that go through the page cache with NFSv3.
+compared as well, and files that go through the page cache with NFSv3. The date is that of the last
+run, of the module as it was then. This command repeats a run, here the first::
+
+        FULL=1 KERNEL=plain SERVER=ours ONLY="profiles::data_and_recovery[mlx5-pair0]" \\
+                make lab-check
 
 Other runs lower a single limit. A mount works with regions of 2 pages, with 1 entry in each kind of
 work request, and with queues of 48 work requests. A device with regions of 1 page is refused.
@@ -62,7 +67,7 @@ Drivers without a mount
 #: The columns of the limits.
 _COLUMNS = ("pages", "Send", "Recv", "Read", "queue", "CQ", "serves", "reads")
 _FACTS = {
-    "local_dma_lkey": "local DMA key",
+    "local_dma_lkey": "a local DMA key",
     "sg_gaps": "gaps in regions",
     "remote_invalidation": "remote invalidation",
 }
@@ -91,7 +96,7 @@ def _about(profile: Profile) -> str:
     shown = [name for name in files if not name.startswith("..")]
     lines = [
         f"``{profile.name}``: {profile.about}",
-        f"    {profile.transport}. Has {', '.join(has)}.",
+        f"    {profile.transport}. Supports {', '.join(has)}.",
         f"    Page sizes {sizes:#x}; completion vectors: {vectors}.",
         *_wrapped(shown),
     ]

@@ -142,16 +142,13 @@ class Cable:
     @contextmanager
     def recording(self) -> Iterator[Path]:
         """Captures the frames of the block into a file, which is complete after the block."""
-        self._count += 1
-        pcap = self._directory / f"cable-{self._count}.pcap"
-        self._pair.end_capture()
-        self._pair.capture(pcap)
-        try:
-            yield pcap
-        finally:
-            self._pair.end_capture()
-            # The lab ends a capture when the scenario ends.
-            self._pair.capture(self._directory / f"rest-{self._count}.pcap")
+        with self.unseen():
+            pcap = self._directory / f"cable-{self._count}.pcap"
+            self._pair.capture(pcap)
+            try:
+                yield pcap
+            finally:
+                self._pair.end_capture()
 
     @contextmanager
     def unseen(self) -> Iterator[None]:
@@ -161,4 +158,5 @@ class Cable:
         try:
             yield
         finally:
+            # The lab ends a capture when the scenario ends.
             self._pair.capture(self._directory / f"rest-{self._count}.pcap")

@@ -16,6 +16,9 @@ from .errors import LabError
 from .kernel import Kernel
 from .progress import step
 
+#: The beginnings of warnings that are not about our sources: of make about clocks, and of Kbuild.
+_OF_THE_MACHINE = ("make", "warning: the compiler differs")
+
 
 @dataclass(frozen=True)
 class Modules:
@@ -44,7 +47,8 @@ def _check_warnings(log: Path, tree: Path) -> None:
     # Errors
     `LabError` with the first of the warnings.
     """
-    found = [line for line in log.read_text(errors="replace").splitlines() if "warning: " in line]
+    lines = log.read_text(errors="replace").splitlines()
+    found = [ln for ln in lines if "warning: " in ln and not ln.startswith(_OF_THE_MACHINE)]
     if found:
         for name in ("rpcrdma.o", "rust/rpcrdma.o"):
             (tree / name).unlink(missing_ok=True)
@@ -82,7 +86,7 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
         if copy_sources(paths.ROOT, tree) or not module.exists() or known != key:
             log.unlink(missing_ok=True)
             with step(f"{title}: building", log):
-                logged(args, log, env=_clean_environment(kernel))
+                logged(args, log, env=clean_environment(kernel))
             # Users build for a kernel like the plain one.
             if kernel.flavour == "plain":
                 _check_warnings(log, tree)
@@ -108,7 +112,7 @@ def chosen(kernel: Kernel, whose: str) -> Path:
     return kernel.stock_module if whose == "stock" else build(kernel).rpcrdma
 
 
-def _clean_environment(kernel: Kernel) -> dict[str, str]:
+def clean_environment(kernel: Kernel) -> dict[str, str]:
     """Returns an environment without the flags and targets of an outer make."""
     return {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
 
@@ -131,5 +135,5 @@ def build_provoker(kernel: Kernel) -> Path:
         if not module.exists() or module.stat().st_mtime < changed:
             tree.mkdir(parents=True, exist_ok=True)
             capture(["rsync", "-a", f"{sources}/", f"{tree}/"])
-            logged(args, log, env=_clean_environment(kernel))
+            logged(args, log, env=clean_environment(kernel))
     return module

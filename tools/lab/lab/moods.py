@@ -23,6 +23,8 @@ class Moods:
         self._guest, self.link = guest, link
         self.name = f"{link}0"
         self.guest_name = guest.name
+        #: Whether it has other limits than its own.
+        self.limited = False
 
     def set(self, **values: int) -> None:
         """Sets parameters: of the behaviour at once, limits for the next device."""
@@ -48,6 +50,7 @@ class Moods:
 
     def become(self, **limits: int) -> None:
         """Replaces the device by one with these limits, and with its own ones otherwise."""
+        self.limited = bool(limits)
         self.remove()
         self.set(**{name: min(limits.get(name, 0), 2**32 - 1) for name in LIMITS})
         self.add()

@@ -19,6 +19,8 @@ from . import paths, settings
 from .errors import LabError
 
 _FILE = paths.LAB / "profiles.toml"
+#: The version of Linux whose lines the places are.
+VERSION = "7.3.4"
 #: The limits that the device takes as parameters; the numbers are those of `struct ib_device_attr`.
 LIMITS = (
     "max_fast_reg_page_list_len",

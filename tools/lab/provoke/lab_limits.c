@@ -32,7 +32,6 @@ LIMIT(LAB_QP_WR, max_qp_wr);
 LIMIT(LAB_CQE, max_cqe);
 LIMIT(LAB_READS, max_qp_rd_atom);
 LIMIT(LAB_OWN_READS, max_qp_init_rd_atom);
-LIMIT(LAB_VECTORS, num_comp_vectors);
 
 static atomic_t refused = ATOMIC_INIT(0);
 module_param_named(refused, refused.counter, int, 0444);
@@ -63,6 +62,7 @@ struct request {
 /* A queue pair for reliable connections. */
 struct queue_pair {
 	struct ib_qp *qp;
+	struct rcu_head rcu;
 	struct ib_qp_cap cap;
 	/* The user has moved it to the error state. */
 	bool failed;
@@ -102,17 +102,18 @@ static unsigned int reserve_sends(struct queue_pair *q, const struct ib_send_wr 
 	unsigned int count, left = lab_before_failure(q->failed, lab_sends(wr), err);
 
 	for (count = 0; wr && left; wr = wr->next, count++, left--) {
-		*err = check_send(q, wr);
-		if (*err)
+		int refusal = check_send(q, wr);
+
+		if (refusal) {
+			*err = refusal;
 			return count;
+		}
 		if (!q->flushed)
 			q->ring[(q->first + q->sends++) % q->cap.max_send_wr] = (struct request) {
 				.cqe = wr->wr_cqe,
 				.signaled = q->signal_all || wr->send_flags & IB_SEND_SIGNALED,
 			};
 	}
-	if (!wr)
-		*err = 0;
 	return count;
 }
 
@@ -160,12 +161,10 @@ static int post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct
 static int take_receive(struct queue_pair *q, const struct ib_recv_wr *wr)
 {
 	unsigned long flags;
-	int err;
+	int err = 0;
 
 	spin_lock_irqsave(&q->lock, flags);
-	if (!lab_before_failure(q->failed, 1, &err))
-		;
-	else if (wr->num_sge > q->cap.max_recv_sge)
+	if (wr->num_sge > q->cap.max_recv_sge)
 		err = refuse(-EINVAL, "%d entries of a Receive", wr->num_sge);
 	else if (q->receives == q->cap.max_recv_wr)
 		err = refuse(-ENOMEM, "more than %u Receives", q->receives);
@@ -187,10 +186,14 @@ static void give_receive(struct queue_pair *q)
 static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)
 {
 	struct queue_pair *q = known(qp);
-	int err = 0;
+	int err, failure;
+	unsigned int left;
 
+	if (!q)
+		return lab_driver.post_recv(qp, wr, bad);
+	left = lab_before_failure(READ_ONCE(q->failed), lab_receives(wr), &failure);
 	/* One at a time: the Receives of a chain are few, and their number is checked anyway. */
-	for (; wr && q && !err; wr = wr->next) {
+	for (; wr && left; wr = wr->next, left--) {
 		struct ib_recv_wr one = *wr;
 		const struct ib_recv_wr *unused;
 
@@ -198,13 +201,16 @@ static int post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct
 		one.next = NULL;
 		err = take_receive(q, wr);
 		if (err)
-			break;
+			return err;
 		atomic_inc(&posted);
 		err = lab_driver.post_recv(qp, &one, &unused);
-		if (err)
+		if (err) {
 			give_receive(q);
+			return err;
+		}
 	}
-	return q ? err : lab_driver.post_recv(qp, wr, bad);
+	*bad = wr;
+	return failure;
 }
 
 static bool ends(const struct request *request, const struct ib_wc *wc)
@@ -215,10 +221,13 @@ static bool ends(const struct request *request, const struct ib_wc *wc)
 /* Frees the places of a completed work request, and of all Sends before it. */
 void lab_completed(const struct ib_wc *wc)
 {
-	struct queue_pair *q = known(wc->qp);
 	unsigned int i, found = 0;
+	struct queue_pair *q;
 	unsigned long flags;
 
+	/* A queue of completions may outlive the queue pair. */
+	guard(rcu)();
+	q = known(wc->qp);
 	if (!q)
 		return;
 	spin_lock_irqsave(&q->lock, flags);
@@ -261,8 +270,9 @@ static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *init, struct ib_u
 	if (err)
 		return err;
 	q = kvzalloc(struct_size(q, ring, asked.max_send_wr + 1), GFP_KERNEL);
-	if (!q)
-		return -ENOMEM;
+	err = q ? xa_reserve(&queue_pairs, (unsigned long)qp, GFP_KERNEL) : -ENOMEM;
+	if (err)
+		goto free;
 	q->qp = qp;
 	q->cap = asked;
 	q->signal_all = init->sq_sig_type == IB_SIGNAL_ALL_WR;
@@ -270,9 +280,14 @@ static int create_qp(struct ib_qp *qp, struct ib_qp_init_attr *init, struct ib_u
 	err = lab_driver.create_qp(qp, init, udata);
 	/* The driver rounds up. This device gives no more than it was asked for. */
 	init->cap = asked;
-	err = err ?: xa_err(xa_store(&queue_pairs, (unsigned long)qp, q, GFP_KERNEL));
 	if (err)
-		kvfree(q);
+		goto release;
+	xa_store(&queue_pairs, (unsigned long)qp, q, GFP_KERNEL);
+	return 0;
+release:
+	xa_release(&queue_pairs, (unsigned long)qp);
+free:
+	kvfree(q);
 	return err;
 }
 
@@ -313,7 +328,7 @@ static int destroy_qp(struct ib_qp *qp, struct ib_udata *udata)
 	err = lab_driver.destroy_qp(qp, udata);
 	if (!err) {
 		xa_erase(&queue_pairs, (unsigned long)qp);
-		kvfree(q);
+		kvfree_rcu(q, rcu);
 	}
 	mutex_unlock(&lab_life);
 	return err;
@@ -366,8 +381,6 @@ static void lower(struct ib_device *device)
 	if (limits[LAB_PAGES])
 		attrs->max_fast_reg_page_list_len =
 			min(attrs->max_fast_reg_page_list_len, limits[LAB_PAGES]);
-	if (limits[LAB_VECTORS])
-		device->num_comp_vectors = limits[LAB_VECTORS];
 	pr_info("lab_profile: %s has %u pages, %d, %d and %d entries, queues of %d and %d\n",
 		dev_name(&device->dev), attrs->max_fast_reg_page_list_len, attrs->max_send_sge,
 		attrs->max_recv_sge, attrs->max_sge_rd, attrs->max_qp_wr, attrs->max_cqe);

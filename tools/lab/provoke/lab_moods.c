@@ -25,11 +25,16 @@ module_param(batch, uint, 0644);
 module_param(enomem, uint, 0644);
 module_param(slow, uint, 0644);
 
-static atomic_t announced = ATOMIC_INIT(0), failed = ATOMIC_INIT(0);
+static atomic_t announced = ATOMIC_INIT(0), split = ATOMIC_INIT(0);
+static atomic_t failed = ATOMIC_INIT(0), slowed = ATOMIC_INIT(0);
 module_param_named(announced, announced.counter, int, 0444);
 MODULE_PARM_DESC(announced, "how often completions were announced late, or in hard interrupts");
 module_param_named(failed, failed.counter, int, 0444);
 MODULE_PARM_DESC(failed, "how often posting failed");
+module_param_named(split, split.counter, int, 0444);
+MODULE_PARM_DESC(split, "how often polling returned fewer completions than it was asked for");
+module_param_named(slowed, slowed.counter, int, 0444);
+MODULE_PARM_DESC(slowed, "how often mapping took longer");
 
 /* A completion queue of a kernel user. */
 struct queue {
@@ -44,6 +49,8 @@ struct queue {
 	bool open;
 	/* Whether the queue shows nothing until a queue pair enters the error state. */
 	bool stuck;
+	/* Whether the user is about to free it: nothing is announced, under `lock`. */
+	bool gone;
 };
 
 static DEFINE_XARRAY(queues);
@@ -59,7 +66,7 @@ static struct queue *known(struct ib_cq *cq)
 
 static void announce(struct queue *queue)
 {
-	if (READ_ONCE(queue->stuck))
+	if (READ_ONCE(queue->stuck) || READ_ONCE(queue->gone))
 		return;
 	WRITE_ONCE(queue->open, true);
 	queue->handler(queue->cq, queue->cq->cq_context);
@@ -81,7 +88,7 @@ static void announce_later(struct queue *queue)
 	unsigned int most = READ_ONCE(late);
 	u64 ns = most ? get_random_u32_inclusive(1, most) * 1000ULL : 1000;
 
-	if (!atomic_xchg(&queue->pending, 1))
+	if (!READ_ONCE(queue->gone) && !atomic_xchg(&queue->pending, 1))
 		hrtimer_start(&queue->timer, ns_to_ktime(ns), HRTIMER_MODE_REL_HARD);
 }
 
@@ -132,13 +139,15 @@ static int poll_cq(struct ib_cq *cq, int count, struct ib_wc *wc)
 {
 	struct queue *queue = known(cq);
 	unsigned int most = READ_ONCE(batch);
-	int i, found;
+	int i, found, asked = count;
 
 	if (queue && (!READ_ONCE(queue->open) || READ_ONCE(queue->stuck)))
 		return 0;
 	if (queue && most)
 		count = min_t(int, count, get_random_u32_inclusive(1, most));
 	found = lab_driver.poll_cq(cq, count, wc);
+	if (found == count && count < asked)
+		atomic_inc(&split);
 	for (i = 0; i < found; i++)
 		lab_completed(&wc[i]);
 	return found;
@@ -165,6 +174,22 @@ int lab_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
 	if (err)
 		kfree(queue);
 	return err;
+}
+
+/* The core cancels its work next, and frees it behind destroy_cq(): no timer may queue it again. */
+static int pre_destroy_cq(struct ib_cq *cq)
+{
+	struct queue *queue = known(cq);
+	unsigned long irq;
+
+	if (!queue)
+		return 0;
+	/* Arming starts the timer under this lock. */
+	spin_lock_irqsave(&queue->lock, irq);
+	WRITE_ONCE(queue->gone, true);
+	spin_unlock_irqrestore(&queue->lock, irq);
+	hrtimer_cancel(&queue->timer);
+	return 0;
 }
 
 static int destroy_cq(struct ib_cq *cq, struct ib_udata *udata)
@@ -234,7 +259,11 @@ unsigned int lab_before_failure(bool in_error, unsigned int count, int *err)
 
 static int map_mr_sg(struct ib_mr *mr, struct scatterlist *sg, int nents, unsigned int *offset)
 {
-	udelay(min(READ_ONCE(slow), 20000U));
+	unsigned int us = min(READ_ONCE(slow), 20000U);
+
+	if (us)
+		atomic_inc(&slowed);
+	udelay(us);
 	return lab_driver.map_mr_sg(mr, sg, nents, offset);
 }
 
@@ -282,29 +311,28 @@ static void dispatch(enum ib_event_type type)
 
 static int make_event(const char *name, const struct kernel_param *unused)
 {
-	int err = device_of_guest ? 0 : -ENODEV;
-
-	mutex_lock(&lab_life);
-	if (err)
-		;
-	else if (sysfs_streq(name, "silent"))
+	guard(mutex)(&lab_life);
+	if (!device_of_guest)
+		return -ENODEV;
+	if (sysfs_streq(name, "silent")) {
 		make_stuck();
-	else if (sysfs_streq(name, "device-fatal"))
-		make_stuck(), dispatch(IB_EVENT_DEVICE_FATAL);
-	else if (sysfs_streq(name, "qp-fatal"))
+	} else if (sysfs_streq(name, "device-fatal")) {
+		make_stuck();
+		dispatch(IB_EVENT_DEVICE_FATAL);
+	} else if (sysfs_streq(name, "qp-fatal")) {
 		lab_each_qp(fail);
-	else if (sysfs_streq(name, "path-mig"))
+	} else if (sysfs_streq(name, "path-mig")) {
 		lab_each_qp(tell);
-	else if (sysfs_streq(name, "port-err"))
+	} else if (sysfs_streq(name, "port-err")) {
 		dispatch(IB_EVENT_PORT_ERR);
-	else if (sysfs_streq(name, "port-active"))
+	} else if (sysfs_streq(name, "port-active")) {
 		dispatch(IB_EVENT_PORT_ACTIVE);
-	else if (sysfs_streq(name, "gid-change"))
+	} else if (sysfs_streq(name, "gid-change")) {
 		dispatch(IB_EVENT_GID_CHANGE);
-	else
-		err = -EINVAL;
-	mutex_unlock(&lab_life);
-	return err;
+	} else {
+		return -EINVAL;
+	}
+	return 0;
 }
 
 static const struct kernel_param_ops event_ops = { .set = make_event };
@@ -316,6 +344,7 @@ void lab_watch(struct ib_device *device)
 {
 	device->ops.req_notify_cq = req_notify_cq;
 	device->ops.poll_cq = poll_cq;
+	device->ops.pre_destroy_cq = pre_destroy_cq;
 	device->ops.destroy_cq = destroy_cq;
 	device->ops.map_mr_sg = map_mr_sg;
 	mutex_lock(&lab_life);

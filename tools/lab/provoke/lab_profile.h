@@ -10,7 +10,7 @@
 
 enum {
 	LAB_PAGES, LAB_SEND_SGE, LAB_RECV_SGE, LAB_READ_SGE, LAB_QP_WR, LAB_CQE, LAB_READS,
-	LAB_OWN_READS, LAB_VECTORS, LAB_LIMITS
+	LAB_OWN_READS, LAB_LIMITS
 };
 
 /* The verbs of the driver. */
@@ -35,8 +35,8 @@ void lab_release(struct ib_qp *qp);
 void lab_forget(struct ib_qp *qp);
 
 /*
- * Returns how many of `count` work requests are posted before one fails for lack of memory:
- * all of them, or fewer, with the error. A queue pair in the error state takes all.
+ * Returns how many of a chain of `count` work requests are posted before one fails for lack of
+ * memory: all of them, or fewer, with the error. A queue pair in the error state takes all.
  */
 unsigned int lab_before_failure(bool failed, unsigned int count, int *err);
 
@@ -53,6 +53,15 @@ static inline unsigned int lab_sends_before(const struct ib_send_wr *wr,
 static inline unsigned int lab_sends(const struct ib_send_wr *wr)
 {
 	return lab_sends_before(wr, NULL);
+}
+
+static inline unsigned int lab_receives(const struct ib_recv_wr *wr)
+{
+	unsigned int count = 0;
+
+	for (; wr; wr = wr->next)
+		count++;
+	return count;
 }
 
 #endif

@@ -19,7 +19,8 @@ from lab import kernel, listing, paths, selection, settings
 from lab.errors import LabError
 from lab.fixtures import Cable, Counters, ServerCounters, Tunables
 from lab.harness import Lab, Options
-from lab.pair import Pair
+from lab.moods import Moods
+from lab.pair import MOUNT_POINT, Pair
 from lab.relay import Relay
 
 #: The kind of pair that most scenarios take; it sorts before the others.
@@ -165,6 +166,20 @@ def server_counters(pair: Pair) -> ServerCounters:
 def cable(pair: Pair, tmp_path: Path) -> Cable:
     """Captures of the frames between the guests in files of the scenario's own."""
     return Cable(pair, tmp_path)
+
+
+@pytest.fixture
+def devices(pair: Pair) -> Iterator[tuple[Moods, Moods]]:
+    """The devices of client and server; they are as usual again after the scenario."""
+    both = Moods(pair.client, pair.setup.link), Moods(pair.server, pair.setup.link)
+    yield both
+    if pair.alive:
+        for device in both:
+            device.calm()
+        if any(device.limited for device in both):
+            pair.client.run(f"umount {MOUNT_POINT} || umount -f -l {MOUNT_POINT}", timeout=120)
+            for device in both:
+                device.become()
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Much data through a device behind the DMA API, compared byte for byte.
 
-The lab's rules for every scenario with `DMA` say how the device reached the memory.
+The lab checks after every scenario with `DMA` how the device reached the memory.
 """
 
 from __future__ import annotations
 
 import pytest
 
+from lab import accesses
 from lab.fixtures import Cable
 from lab.pair import MOUNT_POINT, Pair
 
@@ -34,3 +35,17 @@ def test_much_data(pair: Pair, cable: Cable) -> None:
         pair.client.sh(f"for i in $(seq {TIMES}); do {read} || exit 1; done", timeout=LIMIT)
     pair.umount()
     pair.client.sh("rm /tmp/much")
+
+
+@pytest.mark.both_roles
+@pytest.mark.provokes
+def test_reports(pair: Pair) -> None:
+    """Accesses against the direction and after unmapping are reports, and the pair ends clean."""
+    for guest in (pair.client, pair.server):
+        guest.sh(f"echo 1 > {accesses.FOLDER}/misbehave")
+        found = accesses.read(guest)
+        assert found["reports"] == 2
+        for report in ("writes 4096 bytes", "reads 4096 bytes"):
+            assert f"lab_dma: the device {report}" in guest.console()
+    # The lab ends a pair with reports as it is.
+    assert accesses.take_down(pair) == []

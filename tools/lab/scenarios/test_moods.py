@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Iterator
 
 import pytest
 
 from lab import settings
+from lab.fixtures import Counters
 from lab.harness import Options
 from lab.moods import Moods
 from lab.pair import Pair
@@ -33,16 +33,6 @@ full = pytest.mark.full
 SOON = 60.0
 #: Changes of the behaviour in the short form.
 ROUNDS = 6
-
-
-@pytest.fixture
-def devices(pair: Pair) -> Iterator[tuple[Moods, Moods]]:
-    """The devices of client and server; they are as usual again after the scenario."""
-    both = Moods(pair.client, pair.setup.link), Moods(pair.server, pair.setup.link)
-    yield both
-    if pair.alive:
-        for device in both:
-            device.calm()
 
 
 def _begin(pair: Pair) -> Worker:
@@ -65,9 +55,9 @@ def _finish(pair: Pair, worker: Worker, devices: tuple[Moods, Moods]) -> None:
 ALONE = {
     "hard": ({"hard": 1}, "announced"),
     "late": ({"late": 50_000, "hard": 1}, "announced"),
-    "batch": ({"batch": 2, "late": 2_000}, "announced"),
+    "batch": ({"batch": 2, "late": 2_000}, "split"),
     "enomem": ({"enomem": 100}, "failed"),
-    "slow": ({"slow": 200}, ""),
+    "slow": ({"slow": 200}, "slowed"),
 }
 
 
@@ -77,14 +67,15 @@ def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> No
     """Work goes on with one change of the behaviour on both sides."""
     values, counter = ALONE[change]
     worker = _begin(pair)
-    before = [device.get(counter) if counter else 0 for device in devices]
+    before = [device.get(counter) for device in devices]
     for device in devices:
         device.set(**values)
+    worker.mark()
     worker.await_progress(100, 200)
+    print(f"the longest time without a success: {worker.standstill():.1f} s")
     for device, count in zip(devices, before, strict=True):
-        if counter:
-            print(f"{counter}: {device.get(counter) - count}")
-            assert device.get(counter) > count
+        print(f"{counter}: {device.get(counter) - count}")
+        assert device.get(counter) > count
         device.calm()
     _finish(pair, worker, devices)
 
@@ -145,23 +136,31 @@ def test_fatal_and_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) 
 
 @full
 @SIDES
-def test_failed_queue_pairs(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
-    """Each connection's queue pair fails, twice."""
+def test_failed_queue_pairs(
+    pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str
+) -> None:
+    """Each connection's queue pair fails, twice, and the client connects again."""
     device = _side(devices, side)
     worker = _begin(pair)
     for _ in range(2):
+        before = counters.connects()
         device.event("qp-fatal")
         print(f"at work again after {worker.await_progress(20, SOON):.1f} s")
+        assert counters.connects() > before
     _finish(pair, worker, devices)
 
 
 @full
 @SIDES
-def test_events_without_effect(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
+def test_events_without_effect(
+    pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str
+) -> None:
     """Work goes on when ports, GIDs and paths change and the connection stays."""
     device = _side(devices, side)
     worker = _begin(pair)
+    before = counters.connects()
     for event in ("port-err", "gid-change", "port-active", "path-mig"):
         device.event(event)
         worker.await_progress(20, SOON)
+    assert counters.connects() == before
     _finish(pair, worker, devices)

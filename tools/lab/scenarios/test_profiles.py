@@ -6,8 +6,6 @@ The device refuses, with a report, what exceeds the limits (tools/lab/provoke/la
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
 from lab import profiles
@@ -17,7 +15,13 @@ from lab.moods import Moods
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
-MOODY = pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True)
+pytestmark = [
+    pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True),
+    pytest.mark.server,
+    pytest.mark.needs_ours,
+    pytest.mark.needs_our_server,
+    pytest.mark.rxe_only,
+]
 VERIFY = "python3 /lab/verify.py"
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 #: Profiles that run all suites: the shortest page list, the fewest entries, the shortest queues.
@@ -25,17 +29,6 @@ DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 WHOLE = ("cxgb4-t4", "erdma", "irdma-x722")
 #: Suites of guest/verify.py by NFS version.
 SUITES = (("4.2", "direct"), ("4.2", "xattrs"), ("4.2", "names"), ("3", "sizes"))
-
-
-@pytest.fixture
-def devices(pair: Pair) -> Iterator[tuple[Moods, Moods]]:
-    """The devices of client and server; they are as usual again after the scenario."""
-    both = Moods(pair.client, pair.setup.link), Moods(pair.server, pair.setup.link)
-    yield both
-    if pair.alive:
-        pair.client.run(f"umount {MOUNT_POINT} || umount -f -l {MOUNT_POINT}", timeout=120)
-        for device in both:
-            device.become()
 
 
 def _work(pair: Pair, version: str, suite: str) -> None:
@@ -61,11 +54,6 @@ def _names() -> list[object]:
     ]
 
 
-@MOODY
-@pytest.mark.server
-@pytest.mark.needs_ours
-@pytest.mark.needs_our_server
-@pytest.mark.rxe_only
 @pytest.mark.parametrize("name", _names())
 def test_data_and_recovery(pair: Pair, devices: tuple[Moods, Moods], name: str) -> None:
     """Data is right, and a mount survives the loss of the server and of the device."""
@@ -102,11 +90,6 @@ TOO_SMALL = {
 }
 
 
-@MOODY
-@pytest.mark.server
-@pytest.mark.needs_ours
-@pytest.mark.needs_our_server
-@pytest.mark.rxe_only
 @pytest.mark.full
 @pytest.mark.parametrize("limit", SMALLEST)
 def test_smallest(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
@@ -117,11 +100,6 @@ def test_smallest(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
     _check_refusals(devices)
 
 
-@MOODY
-@pytest.mark.server
-@pytest.mark.needs_ours
-@pytest.mark.needs_our_server
-@pytest.mark.rxe_only
 @pytest.mark.parametrize("limit", TOO_SMALL)
 def test_too_small(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
     """A device that is too small is refused, and the log says why."""

@@ -12,8 +12,11 @@ import pytest
 from lab import accesses
 from lab.errors import GuestError
 
-IDLE = {"accesses": 5, "mapped": 10, "bounced": 0, "reports": 0, "live": 10}
-BUSY = IDLE | {"accesses": 9}
+IDLE = {"accesses": 5, "mapped": 10, "bounced": 0, "translated": 0, "reports": 0, "live": 10}
+IOMMU, SWIOTLB = IDLE | {"translated": 10}, IDLE | {"bounced": 10}
+#: The same devices after work.
+AFTER = IOMMU | {"accesses": 9, "translated": 12}
+BOUNCED = SWIOTLB | {"accesses": 9, "bounced": 12}
 
 
 def test_files_of_the_module() -> None:
@@ -22,24 +25,29 @@ def test_files_of_the_module() -> None:
 
 
 @pytest.mark.parametrize(
-    ("dma", "after", "fault"),
+    ("dma", "before", "after", "fault"),
     [
-        ("iommu", IDLE, "the device has accessed nothing"),
-        ("iommu", BUSY | {"reports": 2}, "2 accesses without a mapping"),
-        ("iommu", BUSY | {"bounced": 3}, "3 mappings have a bounce buffer"),
-        ("swiotlb", BUSY, "0 mappings have a bounce buffer"),
+        ("iommu", IOMMU, AFTER | {"accesses": 5}, "the device has accessed nothing"),
+        ("iommu", IOMMU, AFTER | {"reports": 2}, "2 accesses without a mapping"),
+        ("iommu", IOMMU, AFTER | {"bounced": 3}, "bounced: 0, then 3"),
+        ("iommu", IDLE, AFTER | {"translated": 0}, "translated: 0, then 0"),
+        ("iommu", IOMMU, AFTER | {"translated": 10}, "translated: 10, then 10"),
+        ("swiotlb", SWIOTLB, BOUNCED | {"translated": 1}, "translated: 0, then 1"),
+        ("swiotlb", SWIOTLB, BOUNCED | {"bounced": 10}, "bounced: 10, then 10"),
     ],
 )
 def test_a_device_that_does_not_work_as_the_mode_says(
-    dma: str, after: dict[str, int], fault: str
+    dma: str, before: dict[str, int], after: dict[str, int], fault: str
 ) -> None:
-    assert accesses.faults(dma, IDLE, after, busy=True) == [fault]
+    assert accesses.faults(dma, before, after, busy=True) == [fault]
 
 
 def test_a_device_that_works() -> None:
-    assert accesses.faults("iommu", IDLE, BUSY, busy=True) == []
-    assert accesses.faults("swiotlb", IDLE, BUSY | {"bounced": 1}, busy=True) == []
-    assert accesses.faults("iommu", IDLE, IDLE, busy=False) == []
+    assert accesses.faults("iommu", IOMMU, AFTER, busy=True) == []
+    assert accesses.faults("swiotlb", SWIOTLB, BOUNCED, busy=True) == []
+    assert accesses.faults("iommu", IOMMU, IOMMU, busy=False) == []
+    # Without the IOMMU's translation no scenario passes, with work or not.
+    assert accesses.faults("iommu", IDLE, IDLE, busy=False) == ["translated: 0, then 0"]
 
 
 def test_the_sum_is_over_all_pairs(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 from lab import check
 
 SWITCHES = ("KERNEL", "LINK", "DMA", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB")
-SWITCHES += ("PAIRS",)
+SWITCHES += ("PAIRS", "PROFILE")
 PLAIN = check.Round("plain", "rxe")
 
 
@@ -54,6 +54,8 @@ def test_rounds_behind_the_dma_api(monkeypatch: pytest.MonkeyPatch) -> None:
     assert rounds[0].environment["DMA"] == "iommu"
     assert rounds[0].name == "scenarios (plain kernel, ours client, ours server, rxe, DMA=iommu)"
     assert len(check._parts(rounds[0], [])) == 1
+    monkeypatch.setenv("PROFILE", "mlx5")
+    assert rounds[0].name.endswith("DMA=iommu, PROFILE=mlx5)")
     monkeypatch.setenv("DMA", "swiotlb")
     assert [turn.dma for turn in check._rounds()] == ["swiotlb"] * 3
     monkeypatch.delenv("DMA")
@@ -127,10 +129,26 @@ def test_status_of_several_runs(
     """A run that a signal has ended is a failure, whatever the others are."""
     monkeypatch.setenv("CLIENT", "ours")
     monkeypatch.setenv("PAIRS", "2")
+    assert _status(monkeypatch, statuses, 0) == wanted
+
+
+@pytest.mark.parametrize(("accesses", "status", "wanted"), [(9, 0, 0), (0, 0, 1), (0, 5, 1)])
+def test_a_round_behind_the_dma_api_without_accesses(
+    monkeypatch: pytest.MonkeyPatch, accesses: int, status: int, wanted: int
+) -> None:
+    """The short rounds fail when no scenario of theirs has run."""
+    monkeypatch.setenv("PAIRS", "1")
+    assert _status(monkeypatch, [0, 0, 0, status, status], accesses) == wanted
+
+
+def _status(monkeypatch: pytest.MonkeyPatch, statuses: list[int], accesses: int) -> int:
+    """Returns the status of a run whose runs of pytest have these, each with so many accesses."""
     monkeypatch.setattr(check.deps, "ensure", lambda: None)
     monkeypatch.setattr(check, "prepare", lambda _flavour: None)
     monkeypatch.setattr(check.paths, "run_directory", lambda name: name)
+    monkeypatch.setattr(check.accesses, "total", lambda _directory: accesses)
     left = list(statuses)
     monkeypatch.setattr(check, "pytest", lambda *_, **__: left.pop(0))
-    assert check.main([]) == wanted
+    status = check.main([])
     assert left == []
+    return status

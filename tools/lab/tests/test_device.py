@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Tests of the edits that make rxe a device behind the DMA API."""
+"""Tests of the edits that make rxe and siw devices behind the DMA API."""
+
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +20,15 @@ def test_each_text_is_replaced(name: str) -> None:
     text = device.edited(name, _source(name))
     for edit in device.EDITS:
         assert edit.file != name or text.count(edit.new) == edit.count
+
+
+def test_the_source_has_each_text(source: Path) -> None:
+    files = [
+        p for link in device.STARTS for p in (source / f"{device.SOURCES}/{link}").glob("*.[ch]")
+    ]
+    assert {edit.file for edit in device.EDITS} <= {path.name for path in files}
+    for path in files:
+        device.edited(path.name, path.read_text())
 
 
 def test_a_text_that_is_missing_is_reported() -> None:

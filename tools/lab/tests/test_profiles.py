@@ -1,23 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests of the table of adapters."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from lab import devices, paths, profiles
+from lab import devices, profiles
 from lab.errors import LabError
-
-
-@pytest.fixture
-def source() -> Iterator[Path]:
-    """The kernel's source, if the lab has unpacked it."""
-    found = sorted((paths.sub("src")).glob("linux-source-*/drivers/infiniband/hw"))
-    if not found:
-        pytest.skip("the lab has not unpacked the kernel's source")
-    return found[-1].parents[2]
 
 
 def test_each_place_has_its_value(source: Path) -> None:
