@@ -142,7 +142,7 @@ def test_a_round_behind_the_dma_api_without_accesses(
 
 
 def _status(monkeypatch: pytest.MonkeyPatch, statuses: list[int], accesses: int) -> int:
-    """Returns the status of a run whose runs of pytest have these, each with so many accesses."""
+    """Returns the status of a run whose runs of pytest have these, each with that many accesses."""
     monkeypatch.setattr(check.deps, "ensure", lambda: None)
     monkeypatch.setattr(check, "prepare", lambda _flavour: None)
     monkeypatch.setattr(check.paths, "run_directory", lambda name: name)
