@@ -106,8 +106,8 @@ pub struct Announced {
     pub two: bool,
     /// The peer posts [`SPARE_RECEIVES`] for operations, besides those for calls and replies.
     pub spares: bool,
-    /// The most bytes of the peer's Sends and of its Receives, if they hold in version two from the
-    /// first message on. The peer then also understands the characteristic of ours.
+    /// The maximum number of bytes of the peer's Sends and of its Receives, if they hold in version
+    /// two from the first message on. The peer then also understands the characteristic of ours.
     pub sizes: Option<(u32, u32)>,
 }
 
@@ -139,7 +139,7 @@ pub struct Config {
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
     pub receive: u32,
-    /// The most bytes that this end sends in one message.
+    /// The maximum number of bytes that this end sends in one message.
     pub send: u32,
     /// This end as a requester accepts remote invalidation.
     pub invalidation: bool,

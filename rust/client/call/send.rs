@@ -44,7 +44,7 @@ pub(in crate::client) enum PrepareError {
     NoRegions,
     /// The slot has no send buffer at the moment.
     NoBuffer,
-    /// The DMA layer has no room at the moment.
+    /// The DMA layer is temporarily out of space.
     NoMapping,
     /// This transport cannot carry the call: the call is too long, or its memory cannot be mapped.
     Impossible(Error),

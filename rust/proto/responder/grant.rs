@@ -30,7 +30,8 @@ pub struct Grant {
     posted: u32,
     /// The grant of the latest reply.
     granted: u32,
-    /// The most calls that the requester may have outstanding, as far as the responder can know.
+    /// The maximum number of calls that the requester may have outstanding, as far as the responder
+    /// can know.
     allowed: u32,
     /// Calls that are still to arrive before `allowed` falls to `granted`.
     countdown: u32,

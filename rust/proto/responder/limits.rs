@@ -17,10 +17,10 @@ pub struct Limits {
     pub max_call: u32,
     /// The longest reply in bytes.
     pub max_reply: u32,
-    /// The most work requests for the RDMA Reads of one call. Where each Read needs a registration
-    /// of its own (iWARP), the caller has left room for it.
+    /// The maximum number of work requests for the RDMA Reads of one call. Where each Read needs a
+    /// registration of its own (iWARP), the caller has left room for it.
     pub read_wrs: u32,
-    /// The most work requests for the RDMA Writes of one reply.
+    /// The maximum number of work requests for the RDMA Writes of one reply.
     pub write_wrs: u32,
     /// The most scatter/gather elements of one work request. Each lies within a page.
     pub sges: u32,

@@ -24,8 +24,8 @@ pub struct Terms {
     pub generation: u32,
     /// Messages that were prepared under an earlier generation than this have to be prepared again.
     pub void_before: u32,
-    /// The most bytes of a message that may be sent, header included: the peer's receive size or
-    /// our own send size, whichever is less.
+    /// The maximum number of bytes of a message that may be sent, header included: the peer's
+    /// receive size or our own send size, whichever is less.
     pub send: u32,
     /// The least size of a Receive that may be posted. The peer may send messages of this size.
     pub receive: u32,
