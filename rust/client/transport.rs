@@ -61,7 +61,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Makes a transport without a connection. `backward_max` is the longest message in the
-    /// backward direction that the first connection can carry in any case, in bytes. May sleep.
+    /// backward direction that any first connection can carry, in bytes. May sleep.
     ///
     /// # Errors
     ///

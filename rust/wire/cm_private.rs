@@ -139,7 +139,7 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
     [m0, m1, m2, m3, FORMAT_VERSION, flags, send, receive]
 }
 
-/// Most bytes of [`PrivateData`].
+/// Maximum number of bytes of [`PrivateData`].
 pub const MAX_LEN: usize = LEN.wrapping_add(VERSIONS_LEN);
 
 /// Encoded private data: the first format, and the second one if the settings have versions.

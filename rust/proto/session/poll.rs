@@ -7,7 +7,7 @@ use super::super::super::wire::{Direction, Version};
 use super::{Body, Control, Output, Room, Session, Side, Stage};
 
 impl Session {
-    /// Returns the next thing to do, or `None` if there is nothing to do now.
+    /// Returns the next output, or `None` if there is none now.
     pub fn poll(&mut self, now: u64) -> Option<Output> {
         if let Some(memory) = self.news.memory.take() {
             return Some(Output::Remember(memory));
@@ -58,13 +58,13 @@ impl Session {
         self.queue.take_answer()
     }
 
-    /// Returns whether a message of our own accord has to be sent.
+    /// Returns whether an unsolicited message is due.
     #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub(super) fn has_control(&self) -> bool {
         self.may_control() && self.own_body().is_some()
     }
 
-    /// Takes a message of our own accord, or asks for a Receive for it.
+    /// Takes an unsolicited message, or requests a Receive for it.
     fn take_own(&mut self, now: u64) -> Option<Output> {
         if !self.may_control() || now < self.queue.ready_at() {
             return None;
@@ -91,8 +91,8 @@ impl Session {
         Some(Output::Send(control))
     }
 
-    /// Returns the next message of our own accord: INIT_XCHAR first, then the request, then what
-    /// has changed since the peer was told. A request has its XID already.
+    /// Returns the next unsolicited message: INIT_XCHAR first, then the request, then changes since
+    /// the last announcement. A request has its XID already.
     //= XC-4.4-2 unrequested change may be announced
     //= XC-4.4-3 XID unrelated to any request
     fn own_body(&self) -> Option<(Option<u32>, Body)> {
