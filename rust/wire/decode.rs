@@ -71,7 +71,7 @@ pub struct OneSegment<'a, S> {
     pub lists: Lists<'a>,
     /// Their only segment.
     pub segment: S,
-    /// The RPC message, if it is inline. Other bytes behind the lists mean nothing.
+    /// The RPC message, if it is inline. Other bytes behind the lists are ignored.
     pub payload: &'a [u8],
 }
 
