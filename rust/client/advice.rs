@@ -54,7 +54,7 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     (
         Reason::HostUnreachable,
         "No route to host",
-        "no route leads to the host, or the connection manager has given it up",
+        "no route leads to the host, or the connection manager failed to reach it",
         "ip neighbour, and ping the address",
     ),
     (
@@ -71,26 +71,26 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     ),
     (
         Reason::Lost,
-        "no message, it tries again",
-        "the server has ended the handshake, or knows the queue pair from an older connection",
-        "look at the log of the server",
+        "no message, it retries",
+        "the server ended the handshake, or knows the queue pair from an older connection",
+        "check the log of the server",
     ),
     (
         Reason::Version,
         "mount system call failed",
-        "the server takes no version of RPC-over-RDMA that this mount may use",
+        "the server supports no version of RPC-over-RDMA that this mount may use",
         "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
     ),
     (
         Reason::Left,
         "no message, it waits",
-        "the server has ended the connection before its first reply",
-        "look at the log of the server, and whether the port is nfsd's",
+        "the server ended the connection before its first reply",
+        "check the log of the server, and whether the port is nfsd's",
     ),
     (
         Reason::Mute,
         "no message, it waits",
-        "the server has taken the connection and answers no call",
+        "the server accepted the connection, but answers no call",
         "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
     ),
     (
@@ -114,8 +114,8 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     (
         Reason::Local,
         "no message, it waits",
-        "a step on this host has failed",
-        "look for messages of the driver before this one",
+        "a step on this host failed",
+        "check the log for messages of the driver before this one",
     ),
 ];
 

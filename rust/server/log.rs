@@ -31,7 +31,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
             Lost::DeviceRemoved => "its device was removed",
             Lost::AddressMoved => "its address has moved",
         };
-        pr_warn!("server: not listening on {on} any more: {why}\n");
+        pr_warn!("server: no longer listening on {on}: {why}\n");
     });
 }
 
@@ -62,11 +62,11 @@ pub(crate) fn device_unfit(device: &dyn fmt::Display, reason: &'static str) {
 }
 
 /// Logs that the queues of a device are so short that a connection is granted fewer calls than the
-/// administrator allows.
+/// administrator permits.
 pub(crate) fn grant_lowered(device: &dyn fmt::Display, calls: u32, wanted: u32) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        pr_warn!("server: device {device} allows {calls} calls a connection, not {wanted}\n");
+        pr_warn!("server: device {device} supports {calls} calls per connection, not {wanted}\n");
     });
 }
 
@@ -91,7 +91,7 @@ pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {
         pr_warn!(
-            "server: calls wait for memory: those being fetched use up their part of {} MiB\n",
+            "server: calls wait for memory: calls being fetched use all of their {} MiB\n",
             mebibytes
         );
     });
@@ -104,7 +104,7 @@ fn limited(limit: &Limit, line: impl FnOnce()) {
         return;
     };
     if hidden != 0 {
-        pr_warn!("server: {hidden} messages of the next one's kind were left out\n");
+        pr_warn!("server: {hidden} messages like the next one were suppressed\n");
     }
     line();
 }
@@ -214,8 +214,8 @@ const ADVICE: [Advice; 4] = [
     row(
         ENOMEM,
         "Cannot allocate memory",
-        "there is no memory for the listener",
-        "free memory, and try again",
+        "this host lacks memory for the listener",
+        "free memory, and retry",
     ),
 ];
 
@@ -224,7 +224,7 @@ const OTHER: Advice = row(
     ENODEV,
     "",
     "the connection manager refuses it",
-    "look for messages of the device's driver before this one",
+    "check the log for messages of the device's driver before this one",
 );
 
 /// Returns the advice for an error.
