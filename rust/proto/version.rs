@@ -219,8 +219,8 @@ impl Negotiation {
         }
     }
 
-    /// Records that a message was sent. Returns whether it is the first one, so that a timer must be
-    /// started.
+    /// Records that a message was sent. Returns whether it is the first message, which starts a
+    /// timer.
     pub fn on_sent(&mut self, xid: u32) -> bool {
         let first = self.state == State::Probe;
         if first {
