@@ -14,8 +14,8 @@
 //! ```
 //!
 //! After each input the caller calls [`Session::poll`] until it returns `None`, reads
-//! [`Session::terms`], and asks [`Session::deadline`] when to call [`Session::on_timer`]. All
-//! methods may be called in any context. They change the session, so the caller locks.
+//! [`Session::terms`], and calls [`Session::on_timer`] every few seconds. All methods may be called
+//! in any context. They change the session, so the caller locks.
 //!
 //! # The path of ordinary messages
 //!
@@ -48,8 +48,6 @@ use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
 use super::super::wire::{Message, Version};
 use super::inline::Thresholds;
-#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-use super::version::Blocked;
 use super::version::{Cause, Memory, Negotiation};
 use super::xchar::{Known, NotSent, Peer, Receives};
 
@@ -168,7 +166,6 @@ pub struct Session {
     peer: Peer,
     receives: Receives,
     settings: Settings,
-    own: Own,
     /// The longest inline reply that the peer has sent, or the default.
     known: u32,
     queue: Queue,
@@ -221,11 +218,6 @@ impl Session {
             peer: Peer::begin(config.announced.sizes),
             receives: Receives::new(config.receive),
             settings: Settings::new(&config),
-            own: Own {
-                size: config.receive,
-                invalidation: config.invalidation,
-                backward: config.backward,
-            },
             known: default,
             queue: Queue::new(config.xid),
             news: News::default(),
@@ -257,7 +249,8 @@ impl Session {
     pub fn own(&self) -> Own {
         Own {
             size: self.receives.announced(),
-            ..self.own
+            invalidation: self.config.invalidation,
+            backward: self.config.backward,
         }
     }
 
@@ -281,20 +274,6 @@ impl Session {
             None => self.config.versions,
         };
         (low.number(), high.number())
-    }
-
-    /// Checks whether a client may send a call of `len` bytes, header included. A server may always
-    /// send. Once the version is settled, the call must observe [`Terms::send`] instead.
-    ///
-    /// # Errors
-    ///
-    /// See [`Blocked`].
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
-        match &self.stage {
-            Stage::Client(negotiation) => negotiation.may_send(len),
-            Stage::Waiting | Stage::Pinned { .. } => Ok(()),
-        }
     }
 
     /// Records that a client has sent the call with this XID. Needed while [`Terms::settled`] is
@@ -323,7 +302,7 @@ impl Session {
         self.refresh();
     }
 
-    /// Handles expiry of the timer that [`Session::deadline`] returns.
+    /// Handles that time has passed. The caller calls this regularly.
     pub fn on_timer(&mut self, now: u64) {
         if self.room == Room::Asked {
             self.room = Room::Unknown;
@@ -347,13 +326,6 @@ impl Session {
         }
     }
 
-    /// Returns when to call [`Session::on_timer`] and [`Session::poll`] again, if at any time.
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub fn deadline(&self) -> Option<u64> {
-        let paused = self.has_control().then(|| self.queue.ready_at());
-        self.answer_by.into_iter().chain(paused).min()
-    }
-
     /// Handles the loss of the connection, which ends the session. Returns the knowledge to keep
     /// about the peer. The terms remain, since messages that had arrived before are still handled.
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
@@ -362,14 +334,6 @@ impl Session {
             Stage::Client(negotiation) => negotiation.on_lost(cause),
             Stage::Waiting | Stage::Pinned { .. } => None,
         }
-    }
-
-    /// Changes whether this end as a requester accepts remote invalidation. A peer may still
-    /// invalidate memory of calls that were sent before it was notified, so accept that.
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub fn want_invalidation(&mut self, ready: bool) {
-        self.own.invalidation = ready;
-        self.refresh();
     }
 
     /// Asks the peer to change one of its characteristics. A smaller receive size bounds our own

@@ -91,18 +91,6 @@ enum State {
     Failed,
 }
 
-/// Why a message may not be sent now.
-#[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Blocked {
-    /// The first message has not been answered yet.
-    Unanswered,
-    /// The first message must not be longer than 1024 bytes.
-    TooLong,
-    /// There is no version in common: close the connection.
-    NoVersion,
-}
-
 /// A message from the responder, as the negotiation sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
@@ -231,26 +219,8 @@ impl Negotiation {
         }
     }
 
-    /// Checks whether a message of `len` bytes, header included, may be sent now. Credits are not
-    /// considered.
-    ///
-    /// # Errors
-    ///
-    /// See [`Blocked`].
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub fn may_send(&self, len: usize) -> Result<(), Blocked> {
-        use super::super::wire::v2::FIRST_MESSAGE_MAX;
-        match self.state {
-            State::Settled(_) => Ok(()),
-            State::Probing { .. } => Err(Blocked::Unanswered),
-            State::Failed => Err(Blocked::NoVersion),
-            State::Probe if u32::try_from(len).is_ok_and(|n| n <= FIRST_MESSAGE_MAX) => Ok(()),
-            State::Probe => Err(Blocked::TooLong),
-        }
-    }
-
-    /// Records that a message was sent that [`Negotiation::may_send`] permitted. Returns whether it
-    /// is the first one, so that a timer must be started.
+    /// Records that a message was sent. Returns whether it is the first message, which starts a
+    /// timer.
     pub fn on_sent(&mut self, xid: u32) -> bool {
         let first = self.state == State::Probe;
         if first {

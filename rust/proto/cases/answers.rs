@@ -51,7 +51,7 @@ fn check_request_remains() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
     let (client, now) = (&mut pair.client, pair.now.saturating_add(PAUSE_MS));
-    client.want_invalidation(false);
+    client.want_receive(65536);
     let update = next(client, now)?.ok_or("no UPD_XCHAR")?;
     ensure!(matches!(update.body, Body::Update { .. }), "UPD_XCHAR");
     ensure!(client.ask(LESS).is_ok(), "asked");
@@ -78,7 +78,7 @@ fn check_unasked() -> Check {
     })?;
     let unasked = Some(Breach::Operation(Fault::Unasked));
     ensure!(got.breach == unasked, "an answer to nothing");
-    client.want_invalidation(false);
+    client.want_receive(65536);
     ensure!(next(client, now)?.is_none(), "the pause goes on");
     let got = hear(client, Say::Error(TWO, request.xid, REFUSED))?;
     ensure!(got.take == Take::Done, "the answer to the request");

@@ -376,6 +376,8 @@ fn check_room() -> Check {
         outputs(end, 0, &[Output::Operated])?;
     }
     // The next one also needs a Receive.
-    pair.client.want_invalidation(false);
+    pair.client.want_receive(65536);
+    outputs(&mut pair.client, PAUSE_MS, &[Output::Post { size: 65536 }])?;
+    pair.client.on_posting(65536, 0);
     outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
 }

@@ -31,22 +31,6 @@ impl Own {
             Known::BackwardSupport(self.backward),
         ]
     }
-
-    /// Returns the first characteristic that differs from `told`.
-    pub(super) fn news(&self, told: &Self) -> Option<Known> {
-        let pairs = self.all().into_iter().zip(told.all());
-        pairs.into_iter().find(|(a, b)| a != b).map(|(a, _)| a)
-    }
-
-    /// Sets one characteristic.
-    pub(super) const fn set(&mut self, known: Known) {
-        match known {
-            Known::ReceiveBufferSize(size) => self.size = size,
-            Known::RemoteInvalidation(ready) => self.invalidation = ready,
-            Known::BackwardSupport(level) => self.backward = level,
-            Known::PreferredThreshold(_) => {}
-        }
-    }
 }
 
 /// The outcome of each element of a REQ_XCHAR. One element may be accepted; all others are
@@ -140,8 +124,8 @@ pub(super) struct Queue {
     next: u32,
     answers: [Option<Control>; ANSWERS],
     asked: Option<Asked>,
-    /// The characteristics that were announced to the peer, once INIT_XCHAR was sent.
-    pub(super) told: Option<Own>,
+    /// The size of our Receives that was announced to the peer, once INIT_XCHAR was sent.
+    pub(super) told: Option<u32>,
     init: Option<u32>,
     update: Option<u32>,
     request: Option<u32>,
@@ -184,11 +168,6 @@ impl Queue {
     /// Returns whether no answer waits.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.iter().all(Option::is_none)
-    }
-
-    /// Returns whether an answer waits.
-    pub(super) fn has_answer(&self) -> bool {
-        self.answers.iter().any(Option::is_some)
     }
 
     /// Takes the first answer.

@@ -110,11 +110,9 @@ impl Session {
         let range = (FIRST_MESSAGE_MAX, self.settings.receive);
         let disposition = self.receives.on_request(size, range);
         if disposition == Disposition::Done {
-            self.on_reduced(size);
-        }
-        if let (Disposition::Done, Some(told)) = (disposition, &mut self.queue.told) {
+            self.settings.heard = self.settings.heard.min(size);
             // RESP_XCHAR notifies the peer.
-            told.size = size;
+            self.queue.told = self.queue.told.map(|_| size);
         }
         disposition
     }

@@ -25,9 +25,9 @@ pub(super) struct Settings {
     /// The size of our Receives that is set now. Those that are posted may be larger.
     pub(super) receive: u32,
     /// The size of our Receives that the latest message to the peer announces.
-    heard: u32,
+    pub(super) heard: u32,
     /// The preferred threshold that the peer knows.
-    told: u32,
+    pub(super) told: u32,
     /// A setting has changed, which the peer's Receives must follow.
     follows: bool,
     /// The peer's Receives were not compared with the settings since the latest change.
@@ -122,24 +122,14 @@ impl Session {
         news.then_some(Known::PreferredThreshold(preferred))
     }
 
-    /// Records that the threshold that this end prefers is announced to the peer.
-    pub(super) fn on_preferred_told(&mut self, preferred: u32) {
-        self.settings.told = preferred;
-    }
-
-    /// Records that the peer has reduced the size of our Receives.
-    pub(super) fn on_reduced(&mut self, size: u32) {
-        self.settings.heard = self.settings.heard.min(size);
-    }
-
     /// Records that the message that [`Session::poll`] returned last is posted.
     pub fn on_posted(&mut self, control: &Control) {
         if self.room == Room::Kept && !control.is_answer() {
             self.room = Room::Unknown;
             self.news.operated = true;
         }
-        match &self.queue.told {
-            Some(told) if !self.queue.has_answer() => self.settings.heard = told.size,
+        match self.queue.told {
+            Some(size) if self.queue.is_empty() => self.settings.heard = size,
             // A waiting answer may be the one that announces the size.
             _ => return,
         }

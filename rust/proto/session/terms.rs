@@ -161,12 +161,6 @@ impl Session {
         self.peer.send_limit().min(own)
     }
 
-    /// Returns whether the peer may invalidate our R_keys. After the permission is withdrawn, the
-    /// peer still may until it has been notified.
-    fn expects_invalidation(&self) -> bool {
-        self.own.invalidation || self.queue.told.is_some_and(|told| told.invalidation)
-    }
-
     /// Returns the version in which messages are sent.
     fn version(&self) -> Version {
         match &self.stage {
@@ -224,7 +218,7 @@ impl Session {
             receive,
             expected: self.expected(),
             may_invalidate: self.peer.may_invalidate(),
-            expect_invalidation: self.expects_invalidation(),
+            expect_invalidation: self.config.invalidation,
             backward: self.peer.backward_support(self.config.side == Side::Server),
             ..base
         }
