@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Workqueues, delayed work, wake-ups with a timeout, and single-instruction atomics: what
-//! `kernel::workqueue` and `kernel::sync` lack in Linux 7.3. This room knows neither verbs nor RPC.
+//! `kernel::workqueue` and `kernel::sync` lack in Linux 7.3. This room depends neither on verbs nor
+//! on RPC.
 //!
 //! `Documentation/upstream.rst` names the module of the kernel crate that each item belongs to.
 //!
