@@ -13,7 +13,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
 
-/// Logs that the server listens on an address. `again` says that it has listened there before.
+/// Logs that the server listens on an address. `again`: it has listened there before.
 pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
@@ -22,7 +22,7 @@ pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
     });
 }
 
-/// Logs that an address can no longer be listened on. The server listens again when that is
+/// Logs that the server lost the address it listened on. The server listens again as soon as
 /// possible.
 pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
     static LIMIT: Limit = Limit::new();
@@ -86,8 +86,7 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
-/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. At most a
-/// line a minute.
+/// Logs that calls wait for memory, of which `mebibytes` may be used. At most one line a minute.
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {
@@ -118,10 +117,10 @@ const COUNT_BITS: u32 = 16;
 /// # Invariants
 ///
 /// The value is the number of a period, and in its low [`COUNT_BITS`] bits the number of lines that
-/// were asked for in that period.
+/// were requested in that period.
 struct Limit {
     value: Atomic<u64>,
-    /// The most lines in a period.
+    /// The maximum number of lines in a period.
     burst: u64,
     /// The length of a period in seconds.
     period: usize,
@@ -145,7 +144,7 @@ impl Limit {
     }
 
     /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
-    /// that were left out in the latest period, or `None`.
+    /// that were omitted in the latest period, or `None`.
     fn allow(&self, seconds: usize) -> Option<u64> {
         // The period is not 0. CAST: `u64` has at least as many bits.
         let period = seconds.checked_div(self.period).unwrap_or(0) as u64;
