@@ -17,11 +17,11 @@ pub(crate) struct Demand {
     /// Work requests on the send queue for each of them.
     pub(crate) send_wr_per_credit: u32,
     /// Messages of the backward direction in flight at the same time. Each needs one Send and one
-    /// Receive, however short the queues are.
+    /// Receive, even if the queues are short.
     pub(crate) backward: u32,
     /// Further work requests on the send queue.
     pub(crate) extra_send_wr: u32,
-    /// Receives that are posted again together; `None` for a quarter of the Receives.
+    /// Receives that are reposted together; `None` for a quarter of the Receives.
     pub(crate) receive_batch: Option<u32>,
 }
 
@@ -36,14 +36,14 @@ pub(crate) struct Queues {
     pub(crate) sges: u32,
     /// Receives that are posted at first.
     pub(crate) receives: u32,
-    /// The most Receives that may ever be posted.
+    /// The maximum number of posted Receives.
     pub(crate) receives_max: u32,
-    /// Receives that are posted again together.
+    /// Receives that are reposted together.
     pub(crate) receive_batch: u32,
 }
 
 impl Demand {
-    /// Fits the demand to a device; `None` if its queues hold not even one RPC.
+    /// Fits the demand to a device; `None` if the queues cannot hold a single RPC.
     pub(crate) fn fit(&self, limits: &Limits) -> Option<Queues> {
         let fixed = self.backward + self.extra_send_wr;
         // Draining the send queue takes part of the device's limit.

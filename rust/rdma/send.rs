@@ -27,7 +27,7 @@ pub(crate) struct SendBuf(ManuallyDrop<CachedBox<Buffer>>);
 
 impl SendBuf {
     /// Allocates `len` zeroed bytes, and maps them for the device of `pd`. May sleep if `gfp`
-    /// allows it.
+    /// permits.
     ///
     /// # Errors
     ///

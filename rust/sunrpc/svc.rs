@@ -36,7 +36,7 @@
 //! - *Pages.* A slot of `rq_pages` is exchanged or emptied together with the count that SUNRPC
 //!   refills by ([`Arriving`](receive::Arriving)). A page of a reply is taken, kept for the next
 //!   reply, or left to SUNRPC ([`Reply`](reply::Reply)).
-//! - *Contexts.* The box that is given with a call is `rq_xprt_ctxt`. SUNRPC returns it to
+//! - *Contexts.* The box that is given with a call is `rq_xprt_ctxt`. SUNRPC passes it to
 //!   [`Connection::release`] exactly once, possibly from a deferred request.
 //! - *References.* A [`Handle`] holds no reference to the `svc_xprt`, so that it does not prevent
 //!   the closing of an idle connection. The transport is freed after its last handle is dropped.
@@ -50,9 +50,9 @@
 //!
 //! # Module references
 //!
-//! SUNRPC holds one reference to the module for each transport and puts it after `xpo_free` has
-//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC puts one as well; [`xprt`] describes how
-//! a transport that could not be completed is freed.
+//! SUNRPC holds a reference to the module for each transport and puts it after `xpo_free` has
+//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC puts a reference as well; [`xprt`]
+//! describes how a transport that could not be completed is freed.
 //!
 //! [`Connection`]: transport::Connection
 //! [`Connection::detach`]: transport::Connection::detach
@@ -84,9 +84,9 @@ use crate::raw;
 
 /// Registers `L` with SUNRPC. May sleep.
 ///
-/// A module does this last in its initialisation, because listeners may be created before this
-/// returns. The value must not be dropped before the module is unloaded; every transport holds a
-/// reference to the module.
+/// A module does this as the last step of its initialisation, because listeners may be created
+/// before this returns. The value must not be dropped before the module is unloaded; every
+/// transport holds a reference to the module.
 ///
 /// # Errors
 ///
@@ -122,7 +122,7 @@ pub(crate) unsafe fn register<L: Listener>(
     };
     let class = KBox::pin(Class::new(raw, context), GFP_KERNEL)?;
     class.enter()?;
-    // INVARIANT: The class has entered.
+    // INVARIANT: The class was entered above.
     let registration = ClassRegistration { class };
     // SAFETY: The class is complete, pinned and lives until it is unregistered.
     let rc = unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) };

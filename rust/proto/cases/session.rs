@@ -11,7 +11,7 @@ use super::super::inline::Thresholds;
 use super::super::session::{
     Announced, Body, Breach, Close, Config, Output, Session, Side, Take, Verdict,
 };
-use super::super::version::{Blocked, Cause, Memory, ANSWER_TIMEOUT_MS};
+use super::super::version::{Cause, Memory, ANSWER_TIMEOUT_MS};
 use super::ensure;
 
 pub(super) type Check = Result<(), &'static str>;
@@ -102,6 +102,12 @@ pub(super) fn outputs(session: &mut Session, now: u64, want: &[Output]) -> Check
     Ok(())
 }
 
+/// Returns whether a session does nothing by itself, however much time passes.
+pub(super) fn waits_for_ever(mut session: Session) -> bool {
+    session.on_timer(u64::MAX);
+    session.poll(u64::MAX).is_none()
+}
+
 const fn vers(low: u32, high: u32) -> ErrorBody {
     ErrorBody::Vers { low, high }
 }
@@ -150,20 +156,19 @@ fn check_first() -> Check {
         "first"
     );
     ensure!(!t.settled && t.watch, "not settled");
-    ensure!(s.may_send(1025) == Err(Blocked::TooLong), "too long");
-    ensure!(s.deadline().is_none(), "no timer");
+    ensure!(waits_for_ever(s), "no timer");
     s.on_sent(7, 3);
-    ensure!(s.may_send(1) == Err(Blocked::Unanswered), "one at a time");
     s.on_sent(8, 1000);
-    ensure!(s.deadline() == Some(3 + ANSWER_TIMEOUT_MS), "timer");
+    let mut late = s;
+    late.on_timer(2 + ANSWER_TIMEOUT_MS);
+    outputs(&mut late, 0, &[])?;
+    late.on_timer(3 + ANSWER_TIMEOUT_MS);
+    ensure!(late.poll(0).is_some(), "timer of the first");
     outputs(&mut s, 9, &[])?;
     let verdict = hear(&mut s, reply(TWO))?;
     ensure!(verdict.take == Take::Deliver && verdict.grant, "the reply");
-    ensure!(s.deadline() == Some(0), "no timer any longer");
-    ensure!(
-        s.may_send(5000) == Ok(()) && s.settled() == Some(TWO),
-        "settled"
-    );
+    ensure!(s.settled() == Some(TWO), "settled");
+    s.on_timer(u64::MAX);
     ensure!(
         s.poll(9) == Some(Output::Remember(Memory::Forget)),
         "memory"
@@ -196,7 +201,7 @@ fn check_fallback() -> Check {
             },
         ];
         outputs(&mut s, 0, &want)?;
-        ensure!(s.deadline().is_none(), "no timer");
+        ensure!(waits_for_ever(s), "no timer");
         let verdict = hear(&mut s, Say::Error(ONE, 7, ErrorBody::BadHeader))?;
         ensure!(verdict.take == Take::Deliver && !verdict.grant, "an error");
         let verdict = hear(&mut s, reply(ONE))?;
@@ -217,7 +222,7 @@ fn check_failures() -> Check {
     let mut s = probing();
     let verdict = hear(&mut s, Say::Error(ONE, 7, vers(3, 5)))?;
     ensure!(verdict.take == Take::Deliver, "the RPC fails");
-    ensure!(s.may_send(1) == Err(Blocked::NoVersion), "no version");
+    ensure!(s.settled().is_none(), "no version");
     let close = |why| [Output::Remember(Memory::OneOnly), Output::Close(why)];
     outputs(&mut s, 0, &close(Close::NoVersion))?;
     let mut s = probing();
@@ -235,10 +240,7 @@ fn check_failures() -> Check {
         "invalid reply"
     );
     ensure!(verdict.breach == Some(Breach::Reply), "counted");
-    ensure!(
-        s.settled().is_none() && s.deadline().is_some(),
-        "still waits"
-    );
+    ensure!(s.settled().is_none() && !waits_for_ever(s), "still waits");
     let verdict = hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
     ensure!(verdict.take == Take::Deliver && !verdict.grant, "a call");
     ensure!(s.settled().is_none(), "a call settles nothing");
@@ -257,13 +259,20 @@ fn check_patience() -> Check {
         ..CLIENT
     });
     s.on_sent(7, 0);
-    ensure!(s.deadline().is_none(), "no timer");
     s.on_timer(3_600_000);
     outputs(&mut s, 3_600_000, &[])?;
     let mut lost = s;
     ensure!(lost.on_lost(Cause::Peer) == Some(Memory::Doubt), "a doubt");
     hear(&mut s, Say::Error(TWO, 7, ErrorBody::BadHeader))?;
-    ensure!(s.deadline().is_none(), "nor for the second attempt");
+    outputs(
+        &mut s,
+        0,
+        &[Output::Resend {
+            xid: 7,
+            version: TWO,
+        }],
+    )?;
+    ensure!(waits_for_ever(s), "nor for the second attempt");
     hear(&mut s, reply(TWO))?;
     ensure!(s.settled() == Some(TWO), "an answer after an hour");
     Ok(())
@@ -411,7 +420,7 @@ fn check_one() -> Check {
     ensure!(s.settled() == Some(ONE) && s.terms().send == 2048, "terms");
     ensure!(s.terms().thresholds() == CLIENT.one, "thresholds");
     s.on_sent(7, 0);
-    ensure!(s.deadline().is_none(), "no timer");
+    ensure!(waits_for_ever(s), "no timer");
     let verdict = hear(&mut s, reply(ONE))?;
     ensure!(verdict.grant && !s.terms().watch, "reply");
     ensure!(s.on_lost(Cause::Peer).is_none(), "no memory");
@@ -475,7 +484,7 @@ fn check_unserved() -> Check {
 fn check_server() -> Check {
     for (first, other) in [(ONE, TWO), (TWO, ONE)] {
         let mut s = Session::new(SERVER);
-        ensure!(s.may_send(9999) == Ok(()) && s.terms().watch, "waits");
+        ensure!(s.settled().is_none() && s.terms().watch, "waits");
         let verdict = hear(&mut s, Say::Rpc(first, 7, Direction::Call))?;
         ensure!(verdict.take == Take::Deliver, "first call");
         ensure!(s.settled() == Some(first), "pinned");

@@ -56,7 +56,7 @@ fn ends(client: u32, server: u32) -> (Config, Config) {
 }
 
 /// Both ends know from private data what the other receives and sends: from the first message on,
-/// and before any operation. The first call has at most 1024 bytes all the same.
+/// and before any operation. The first call has at most 1024 bytes nevertheless.
 //~ V2-2.3-4 may tell the threshold
 //~ V2-5-2 first message at most 1024 bytes
 fn check_first() -> Check {
@@ -376,6 +376,8 @@ fn check_room() -> Check {
         outputs(end, 0, &[Output::Operated])?;
     }
     // The next one also needs a Receive.
-    pair.client.want_invalidation(false);
+    pair.client.want_receive(65536);
+    outputs(&mut pair.client, PAUSE_MS, &[Output::Post { size: 65536 }])?;
+    pair.client.on_posting(65536, 0);
     outputs(&mut pair.client, PAUSE_MS, &[Output::Room])
 }

@@ -15,7 +15,9 @@ use super::super::session::{
 use super::super::xchar::{Fault, Known, NotSent};
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
-use super::session::{hear, outputs, probing, Check, Say, CLIENT, ONE, SERVER, TWO};
+use super::session::{
+    hear, outputs, probing, waits_for_ever, Check, Say, CLIENT, ONE, SERVER, TWO,
+};
 
 /// Runs the cases.
 ///
@@ -35,7 +37,7 @@ pub fn check() -> Check {
     check_forms()?;
     check_limits()?;
     check_backward()?;
-    check_withdrawal()
+    check_plain_sends()
 }
 
 const CALL: Direction = Direction::Call;
@@ -238,12 +240,11 @@ fn check_less() -> Check {
     ensure!(matches!(pair.client.poll(0), Some(Output::Send(_))), "INIT");
     let later = 2 * PAUSE_MS;
     outputs(&mut pair.client, later, &[])?;
-    ensure!(pair.client.deadline().is_none(), "waits for on_voided");
     pair.client.on_voided(t.generation.wrapping_sub(1));
     outputs(&mut pair.client, later, &[])?;
     pair.client.on_voided(t.generation);
-    ensure!(pair.client.deadline() == Some(PAUSE_MS), "may be sent");
-    let Some(Output::Send(ask)) = pair.client.poll(later) else {
+    outputs(&mut pair.client, PAUSE_MS - 1, &[])?;
+    let Some(Output::Send(ask)) = pair.client.poll(PAUSE_MS) else {
         return Err("no REQ_XCHAR");
     };
     ensure!(ask.body == Body::Request(size(2048)), "REQ_XCHAR");
@@ -412,7 +413,7 @@ fn check_unsupported() -> Check {
         Say::Error(TWO, control.xid, ErrorBody::InvalidOption),
     )?;
     ensure!(pair.client.terms().send == 8192, "counts as rejected");
-    ensure!(pair.client.deadline().is_none(), "nothing to send");
+    ensure!(waits_for_ever(pair.client), "nothing to send");
     pair.client.want_receive(65536);
     let update = next(&mut pair.client, LATER)?;
     ensure!(update.is_some(), "UPD_XCHAR without a pause");
@@ -531,20 +532,19 @@ fn check_backward() -> Check {
     Ok(())
 }
 
-/// Remote invalidation is withdrawn: the server may still use it until it is told.
+/// A requester that is not ready for remote invalidation says so.
 //~ XC-3.2-1 requester not ready sent plain Sends
-fn check_withdrawal() -> Check {
-    let mut pair = Pair::new(CLIENT, SERVER)?;
-    pair.run()?;
-    pair.client.want_invalidation(false);
-    ensure!(pair.client.terms().expect_invalidation, "not told yet");
-    let sent = pair.run()?;
-    let update = Body::Update {
-        now: Known::RemoteInvalidation(false),
-        pending_cleared: false,
-    };
-    ensure!(sent == one(update), "UPD_XCHAR");
-    ensure!(!pair.client.terms().expect_invalidation, "told");
-    ensure!(!pair.server.terms().may_invalidate, "plain Sends");
+fn check_plain_sends() -> Check {
+    for invalidation in [false, true] {
+        let client = Config {
+            invalidation,
+            ..CLIENT
+        };
+        let mut pair = Pair::new(client, SERVER)?;
+        pair.run()?;
+        let (client, server) = (pair.client.terms(), pair.server.terms());
+        ensure!(client.expect_invalidation == invalidation, "of the client");
+        ensure!(server.may_invalidate == invalidation, "the server knows");
+    }
     Ok(())
 }

@@ -5,9 +5,7 @@
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
 use super::super::peers::{Key, Peers, CAPACITY};
-use super::super::version::{
-    answer, Answer, Blocked, Cause, Memory, Negotiation, Progress, Setting,
-};
+use super::super::version::{answer, Answer, Cause, Memory, Negotiation, Progress, Setting};
 use super::ensure;
 
 type Check = Result<(), &'static str>;
@@ -89,30 +87,23 @@ fn probing() -> Negotiation {
 }
 
 //~ V2-5-1 one message at a time
-//~ V2-5-2 first message at most 1024 bytes
 fn check_first_message() -> Check {
     let mut n = Negotiation::new(TWO, false);
     ensure!(n.version() == TWO && n.is_open(), "first version is two");
-    ensure!(n.may_send(1024) == Ok(()), "first message");
-    let too_long = Err(Blocked::TooLong);
-    ensure!(n.may_send(1025) == too_long, "first message, too long");
-    ensure!(n.may_send(usize::MAX) == too_long, "far too long");
     ensure!(n.on_sent(7) && !n.on_sent(8), "only one is the first");
     ensure!(n.probing() == Some(7), "unanswered");
-    ensure!(
-        n.may_send(100) == Err(Blocked::Unanswered),
-        "second message before the answer"
-    );
+    ensure!(n.settled().is_none(), "no version before the answer");
     n.on_answer(7, Answer::Reply(TWO));
-    ensure!(n.may_send(4096) == Ok(()), "any length once settled");
+    ensure!(n.settled() == Some(TWO), "settled");
     n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
     ensure!(n.settled() == Some(TWO), "settled version stays");
     let mut one = Negotiation::new(ONE, false);
     ensure!(one.version() == ONE && !one.on_sent(7), "no negotiation");
-    ensure!(one.may_send(1025) == Ok(()), "version one, any length");
+    ensure!(one.settled() == Some(ONE), "version one from the beginning");
     let mut failed = probing();
     failed.on_answer(7, Answer::Error(ONE, vers(3, 5)));
-    ensure!(failed.may_send(0) == Err(Blocked::NoVersion), "failed");
+    ensure!(failed.settled().is_none(), "failed");
+    ensure!(!failed.on_sent(8), "and does not begin again");
     Ok(())
 }
 
@@ -123,8 +114,7 @@ fn check_retry() -> Check {
         for second in [ErrorBody::BadHeader, ErrorBody::InvalidOption] {
             let mut n = probing();
             n.on_answer(7, Answer::Error(TWO, first));
-            let blocked = Err(Blocked::Unanswered);
-            ensure!(n.may_send(1) == blocked, "only the first is sent again");
+            ensure!(n.probing() == Some(7), "only the first is sent again");
             let got = n.on_answer(7, Answer::Error(TWO, second));
             ensure!(got == Progress::Fallback, "second error");
         }
@@ -168,7 +158,7 @@ fn check_loss() -> Check {
     let lost = |n: &mut Negotiation| n.on_lost(Cause::Peer);
     let mut n = Negotiation::new(TWO, false);
     ensure!(lost(&mut n).is_none(), "nothing was sent");
-    ensure!(n.may_send(0) == Err(Blocked::NoVersion), "nothing is sent");
+    ensure!(!n.on_sent(7), "nothing is sent");
     ensure!(lost(&mut probing()) == Some(Memory::OneOnly), "unanswered");
     ensure!(probing().on_lost(Cause::Local).is_none(), "local cause");
     let mut n = probing();

@@ -14,11 +14,11 @@ pub const CALL_LEN: usize = 40 + conf_rdma::LEN;
 /// The server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The call has succeeded.
+    /// The call succeeded.
     Reply(Reply),
     /// The server does not know the program, or does not serve the call.
     Refused,
-    /// It is no answer to this call.
+    /// The message is not an answer to this call.
     Malformed,
 }
 

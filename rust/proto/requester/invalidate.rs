@@ -14,8 +14,8 @@ pub enum Invalidated {
     /// The peer invalidated the request's registration with this index: it needs no LOCAL_INV.
     Match(usize),
     /// The peer invalidated an R_key that the request did not expose, or invalidated without
-    /// permission. This violates the protocol. It may have invalidated memory of another request,
-    /// so the connection can no longer be trusted.
+    /// permission. This violates the protocol. Memory of another request may be invalidated, so the
+    /// connection can no longer be trusted.
     Foreign(u32),
 }
 

@@ -51,7 +51,7 @@ pub struct ReplyShape {
     pub payload_in_pages: bool,
 }
 
-/// Returns how the call's RPC message travels.
+/// How the call's RPC message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Inline, copied into the send buffer.
@@ -83,20 +83,20 @@ impl CallKind {
 /// The memory that the call offers for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// None: the reply comes inline.
+    /// None: the reply arrives inline.
     Inline,
-    /// A write chunk for the pages. Head and tail come inline.
+    /// A write chunk for the pages. Head and tail arrive inline.
     //= 8166-3.4-1 XDR padding into write chunks
     WriteChunk,
-    /// A reply chunk for the whole message. A short reply may come inline nevertheless.
+    /// A reply chunk for the whole message. A short reply may nevertheless arrive inline.
     ReplyChunk,
 }
 
 /// Why a call cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The call is too long to be inline, and can have no read chunk: none is allowed, or the
-    /// header with the most segments exceeds the threshold.
+    /// The call is too long to be inline, and can have no read chunk: none is permitted, or the
+    /// header with the maximum number of segments exceeds the threshold.
     NoReadChunk,
     /// The lengths of head, pages and tail add up to more than 32 bits.
     MessageTooLong,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The source of each part of a call, and its offset in the call.
+//! Determines the source of each part of a call, and its offset in the call.
 //!
 //! [`Reassembly`] gives the pieces of a call in order. Here the chunk at position zero is resolved
 //! into its segments, and each part gets its offset in the call. A segment is split where another
@@ -12,7 +12,7 @@ use super::reassembly::{Piece, Reassembly, Violation};
 /// A part of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its first byte in the call.
+    /// The offset of the first byte in the call.
     pub at: u32,
     /// Number of bytes, never zero.
     pub len: u32,
@@ -35,7 +35,7 @@ pub enum Source {
         /// Address of the first byte.
         offset: u64,
     },
-    /// Nowhere: XDR round-up that was not transferred. These bytes are zero.
+    /// None: XDR round-up that was not transferred. These bytes are zero.
     RoundUp,
 }
 
@@ -53,7 +53,7 @@ enum Base<'a> {
 pub struct Placement<'a> {
     pieces: Reassembly<'a>,
     base: Base<'a>,
-    /// The rest of the piece of the base that is being handed out: first byte and length.
+    /// The rest of the piece of the base that is being returned: first byte and length.
     piece: (u32, u32),
     at: u32,
 }
@@ -81,7 +81,7 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// Hands out `len` bytes.
+    /// Returns the next part, of `len` bytes.
     fn give(&mut self, source: Source, len: u32) -> Option<Result<Part, Violation>> {
         let at = self.at;
         // `Reassembly` has bounded the sum.
@@ -89,7 +89,7 @@ impl<'a> Placement<'a> {
         Some(Ok(Part { at, len, source }))
     }
 
-    /// Hands out the first bytes of the base's piece.
+    /// Returns the first bytes of the base's piece.
     fn next_of_base(&mut self) -> Option<Result<Part, Violation>> {
         let (start, left) = self.piece;
         let (source, len) = match &mut self.base {
@@ -101,7 +101,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Takes up to `most` bytes, at least one, off a segment and the ones behind it.
+/// Removes up to `most` bytes, at least one, from a segment and the segments behind it.
 fn take(segment: &mut Segment, reads: &mut ReadSegments<'_>, most: u32) -> Option<(Source, u32)> {
     while segment.length == 0 {
         *segment = reads.next()?.segment;

@@ -45,7 +45,7 @@ pub enum Violation {
     NoMessage,
     /// The whole message is longer than the receiver allows.
     TooLong,
-    /// The whole message is no whole number of XDR words.
+    /// The length of the whole message is not a multiple of four.
     Odd,
 }
 
@@ -59,7 +59,7 @@ pub struct Reassembly<'a> {
     /// Bytes of the base that were returned so far, and the bytes of all of it.
     base: u32,
     base_len: u32,
-    /// Bytes of the message that were returned so far, and the most that it may have.
+    /// Bytes of the message that were returned so far, and the maximum length of the message.
     stream: u32,
     max_len: u32,
     /// Position of the chunk that is being returned, and its length so far.

@@ -7,8 +7,8 @@ use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
 use super::super::super::wire::Direction;
 use super::super::xchar::Known;
 
-/// The number of answers to the peer that can wait: as many as a server grants credits at the
-/// beginning. A peer that sends more without waiting for an answer loses the connection.
+/// The number of answers to the peer that can wait: the initial credits that a server grants. A
+/// peer that sends more operations without waiting for an answer loses the connection.
 const ANSWERS: usize = 16;
 
 /// The characteristics of this end.
@@ -31,25 +31,10 @@ impl Own {
             Known::BackwardSupport(self.backward),
         ]
     }
-
-    /// Returns the first characteristic in which `told` differs.
-    pub(super) fn news(&self, told: &Self) -> Option<Known> {
-        let pairs = self.all().into_iter().zip(told.all());
-        pairs.into_iter().find(|(a, b)| a != b).map(|(a, _)| a)
-    }
-
-    /// Takes over one characteristic.
-    pub(super) const fn set(&mut self, known: Known) {
-        match known {
-            Known::ReceiveBufferSize(size) => self.size = size,
-            Known::RemoteInvalidation(ready) => self.invalidation = ready,
-            Known::BackwardSupport(level) => self.backward = level,
-            Known::PreferredThreshold(_) => {}
-        }
-    }
 }
 
-/// The outcome of each element of a REQ_XCHAR. One element is decided on; all others are rejected.
+/// The outcome of each element of a REQ_XCHAR. One element may be accepted; all others are
+/// rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
     pub(super) count: u32,
@@ -57,8 +42,8 @@ pub struct Dispositions {
 }
 
 impl Dispositions {
-    /// The most elements. Their RESP_XCHAR, with two subsets of 123 words and an empty one, fits
-    /// the smallest Receive.
+    /// The maximum number of elements. Their RESP_XCHAR, with two subsets of 123 words and an empty
+    /// one, fits the smallest Receive.
     pub const MAX: u32 = 123 * 32;
 
     /// Iterates over the outcomes.
@@ -118,7 +103,7 @@ pub struct Control {
 }
 
 impl Control {
-    /// Returns whether the peer has asked for this message.
+    /// Returns whether this message answers the peer.
     pub(super) const fn is_answer(&self) -> bool {
         matches!(self.body, Body::Response(_) | Body::Error(_))
     }
@@ -129,7 +114,7 @@ impl Control {
 struct Asked {
     xid: u32,
     want: Known,
-    /// Messages that exceed the wanted size may still be posted.
+    /// Messages that exceed the requested size may still be posted.
     held: bool,
 }
 
@@ -139,12 +124,12 @@ pub(super) struct Queue {
     next: u32,
     answers: [Option<Control>; ANSWERS],
     asked: Option<Asked>,
-    /// The characteristics that the peer was told, once INIT_XCHAR was sent.
-    pub(super) told: Option<Own>,
+    /// The size of our Receives that was announced to the peer, once INIT_XCHAR was sent.
+    pub(super) told: Option<u32>,
     init: Option<u32>,
     update: Option<u32>,
     request: Option<u32>,
-    /// When the next message of our own accord may be sent.
+    /// The time at which the next unsolicited message may be sent.
     ready_at: u64,
 }
 
@@ -168,7 +153,7 @@ impl Queue {
         self.next
     }
 
-    /// Appends an answer to the peer. Returns `false` if there is no room.
+    /// Appends an answer to the peer. Returns `false` if the queue is full.
     #[must_use]
     pub(super) fn answer(&mut self, control: Control) -> bool {
         match self.answers.iter_mut().find(|slot| slot.is_none()) {
@@ -183,11 +168,6 @@ impl Queue {
     /// Returns whether no answer waits.
     pub(super) fn is_empty(&self) -> bool {
         self.answers.iter().all(Option::is_none)
-    }
-
-    /// Returns whether an answer waits.
-    pub(super) fn has_answer(&self) -> bool {
-        self.answers.iter().any(Option::is_some)
     }
 
     /// Takes the first answer.
@@ -223,7 +203,7 @@ impl Queue {
         self.ready_at
     }
 
-    /// Notes that a message of our own accord is sent. The next one waits.
+    /// Records that an unsolicited message is sent. The next one waits.
     pub(super) fn on_sent(&mut self, control: &Control, now: u64) {
         self.ready_at = now.saturating_add(super::PAUSE_MS);
         match control.body.op_type() {
@@ -237,8 +217,8 @@ impl Queue {
         }
     }
 
-    /// Returns the operation that an error with this XID answers. The next message of our own
-    /// accord need not wait any longer.
+    /// Returns the operation that an error with this XID answers. The next unsolicited message need
+    /// not wait any longer.
     pub(super) fn on_error(&mut self, xid: u32) -> Option<OpType> {
         let slots = [
             (&mut self.init, OpType::Init),
@@ -252,13 +232,13 @@ impl Queue {
         Some(op)
     }
 
-    /// Notes that our request was answered.
+    /// Records that our request was answered.
     pub(super) fn on_answered(&mut self) {
         self.request = None;
         self.ready_at = 0;
     }
 
-    /// Forgets a request that was not sent yet.
+    /// Cancels a request that was not sent yet.
     pub(super) fn cancel_request(&mut self) {
         self.asked = None;
     }

@@ -4,10 +4,11 @@
 
 use super::super::super::wire::xchar::OpType;
 use super::super::super::wire::{Direction, Version};
+use super::super::xchar::Known;
 use super::{Body, Control, Output, Room, Session, Side, Stage};
 
 impl Session {
-    /// Returns the next thing to do, or `None` if there is nothing to do now.
+    /// Returns the next output, or `None` if there is none now.
     pub fn poll(&mut self, now: u64) -> Option<Output> {
         if let Some(memory) = self.news.memory.take() {
             return Some(Output::Remember(memory));
@@ -58,13 +59,7 @@ impl Session {
         self.queue.take_answer()
     }
 
-    /// Returns whether a message of our own accord has to be sent.
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub(super) fn has_control(&self) -> bool {
-        self.may_control() && self.own_body().is_some()
-    }
-
-    /// Takes a message of our own accord, or asks for a Receive for it.
+    /// Takes an unsolicited message, or requests a Receive for it.
     fn take_own(&mut self, now: u64) -> Option<Output> {
         if !self.may_control() || now < self.queue.ready_at() {
             return None;
@@ -91,12 +86,12 @@ impl Session {
         Some(Output::Send(control))
     }
 
-    /// Returns the next message of our own accord: INIT_XCHAR first, then the request, then what
-    /// has changed since the peer was told. A request has its XID already.
+    /// Returns the next unsolicited message: INIT_XCHAR first, then the request, then changes since
+    /// the last announcement. A request has its XID already.
     //= XC-4.4-2 unrequested change may be announced
     //= XC-4.4-3 XID unrelated to any request
     fn own_body(&self) -> Option<(Option<u32>, Body)> {
-        let Some(told) = &self.queue.told else {
+        let Some(told) = self.queue.told else {
             return Some((None, Body::Init(self.own())));
         };
         if let Some((xid, want)) = self.queue.released() {
@@ -105,12 +100,11 @@ impl Session {
         if !self.peer.supports(OpType::Update) {
             return None;
         }
-        let cleared = self.receives.has_cleared();
-        let size = super::Known::ReceiveBufferSize(self.receives.announced());
-        let now = if cleared {
-            size
+        let (size, cleared) = (self.receives.announced(), self.receives.has_cleared());
+        let now = if cleared || size != told {
+            Known::ReceiveBufferSize(size)
         } else {
-            self.own().news(told).or_else(|| self.preferred_news())?
+            self.preferred_news()?
         };
         let body = Body::Update {
             now,
@@ -133,7 +127,7 @@ impl Session {
         self.queue.on_sent(control, now);
         match control.body {
             Body::Init(own) => {
-                self.queue.told = Some(own);
+                self.queue.told = Some(own.size);
                 self.receives.on_told();
             }
             Body::Update { now, .. } => self.on_told(now),
@@ -142,15 +136,15 @@ impl Session {
         self.refresh();
     }
 
-    fn on_told(&mut self, now: super::Known) {
-        if let super::Known::PreferredThreshold(preferred) = now {
-            self.on_preferred_told(preferred);
-        }
-        if let Some(told) = &mut self.queue.told {
-            told.set(now);
-        }
-        if matches!(now, super::Known::ReceiveBufferSize(_)) {
-            self.receives.on_told();
+    /// Notes that the peer is told of one value of this end.
+    fn on_told(&mut self, now: Known) {
+        match now {
+            Known::ReceiveBufferSize(size) => {
+                self.queue.told = Some(size);
+                self.receives.on_told();
+            }
+            Known::PreferredThreshold(preferred) => self.settings.told = preferred,
+            Known::RemoteInvalidation(_) | Known::BackwardSupport(_) => {}
         }
     }
 }

@@ -25,7 +25,7 @@ use crate::sunrpc::address::ntop;
 pub(crate) enum Step {
     /// Memory for the state of the connection.
     State,
-    /// Using the device.
+    /// Finding or leasing the device.
     Device,
     /// Taking over the cm_id.
     CmId,
@@ -41,7 +41,7 @@ pub(crate) enum Step {
 
 /// Why a connection was refused.
 pub(crate) enum Failure {
-    /// The requester allows no RDMA Reads.
+    /// The requester permits no RDMA Reads.
     ReadDepth,
     /// The device lacks something.
     Unfit {
@@ -68,7 +68,7 @@ impl Step {
         }
     }
 
-    /// Makes the failure of this step out of its error.
+    /// Returns a function that makes the failure of this step from its error.
     pub(crate) fn failed(self) -> impl FnOnce(Error) -> Failure {
         move |error| Failure::Step(self, error)
     }
@@ -147,8 +147,8 @@ pub(crate) fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {
     note(conn, error, RequesterBreach::of_receive(wc));
 }
 
-/// Counts, traces and logs a failure that is a breach. A flush is not logged: it only follows from
-/// the end of the connection.
+/// Counts, traces and logs a failure that is a breach. A flush is not logged, because it only
+/// follows from the end of the connection.
 fn note(conn: &Conn, error: &WcError, breach: Option<RequesterBreach>) {
     let Some(breach) = breach else {
         return;

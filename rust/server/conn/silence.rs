@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Silent requesters: the periodic check of all connections that finds them, and the rule by which
-//! a connection is probed or closed.
+//! Silent requesters: the periodic check of all connections, and the rule by which a connection is
+//! probed or closed.
 //!
-//! A device reports a requester that acknowledges nothing. It does not report a requester that
-//! never posts a Receive, if the requester has asked for unlimited retries, nor one that vanishes
-//! while nothing is sent to it. Where work requests are outstanding, or nothing arrives for long,
-//! the check posts an RDMA Write of no bytes, which the device at the other end has to acknowledge.
-//! A connection on which nothing completes for longer is closed.
+//! A device reports a requester that does not acknowledge messages. It does not report a requester
+//! that never posts a Receive and has asked for unlimited retries, nor a requester that vanishes
+//! while nothing is sent to it. If work requests stay outstanding, or no message arrives for long,
+//! the check posts an RDMA Write of zero bytes, which the requester's device must acknowledge. If
+//! then still no work request completes, the connection is closed.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -21,22 +21,23 @@ use crate::server::config::MAX_REQ_SIZE;
 
 /// Milliseconds from one check to the next.
 pub(crate) const INTERVAL_MS: u32 = 10_000;
-/// The checks in a row without a completion after which a connection is closed.
+/// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
-/// The same for a connection that has pages for which other connections wait. The check before
-/// probes the requester: without a probe nothing need complete, however fast the requester is.
+/// That number for a connection that has pages for which other connections wait. The preceding
+/// check probes the requester, because without a probe even a fast requester may cause no
+/// completion.
 const PATIENCE_IF_SHORT: u32 = 2;
-/// The checks in a row without a message after which the requester is probed.
+/// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
 
-/// How long a requester has not answered, in checks.
+/// The silence of a requester, counted in checks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Silence {
     /// The position up to which work requests had completed at the latest check.
     retired: u64,
-    /// Checks in a row that found work requests outstanding and none completed.
+    /// Consecutive checks that found work requests outstanding and no new completion.
     stuck: u32,
-    /// Checks in a row before which no message had arrived.
+    /// Consecutive checks that found no new message.
     pub(super) silent: u32,
 }
 
@@ -50,9 +51,8 @@ pub(crate) enum Measure {
 
 impl Silence {
     /// Decides about a connection. `retired` is the position up to which work requests have
-    /// completed, `outstanding` says whether there are more, and `heard` whether a message has
-    /// arrived since the last check. `hoards` says whether the connection has pages for which other
-    /// connections wait.
+    /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
+    /// check. `hoards`: the connection has pages for which other connections wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
         let stuck = outstanding && retired == self.retired;
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
@@ -76,7 +76,7 @@ impl Endpoint {
     /// Checks whether the requester still answers, and applies changed settings. May sleep.
     fn check(&self) {
         session::check(self, MAX_REQ_SIZE.get());
-        // Completions of other Sends may have covered the last replies, and freed nothing.
+        // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
         if let Some((xid, breach)) = self.role().quirks.overdue() {
@@ -95,7 +95,7 @@ impl Endpoint {
         };
         match probed {
             Ok(_) => self.shared().tally().probe(),
-            // A full queue has work requests that are outstanding, and needs no probe.
+            // A full queue has outstanding work requests, and needs no probe.
             Err(PostError::Full) => {}
             Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
         }
@@ -152,7 +152,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Ends watching a connection.
+    /// Stops watching a connection.
     pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
         let mut connections = self.connections.lock();
         let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);

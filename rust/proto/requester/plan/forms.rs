@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which form a call and its reply have.
+//! Chooses the forms of a call and its reply.
 
 use super::super::super::super::wire::ListProc;
 use super::space::InlineSpace;
@@ -16,8 +16,8 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// Chooses the forms of a call. `data_touch` says whether RPCSEC_GSS integrity or privacy is in
-    /// use (`RPCAUTH_AUTH_DATATOUCH`). It is called if it matters.
+    /// Chooses the forms of a call. `data_touch` returns whether RPCSEC_GSS integrity or privacy is
+    /// in use (`RPCAUTH_AUTH_DATATOUCH`). It is called only if the result matters.
     ///
     /// # Errors
     ///

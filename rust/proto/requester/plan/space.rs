@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The space for the RPC message beside each header that a plan can lead to. It depends on a
-//! connection's terms alone, so it is not computed for each call.
+//! The space for the RPC message beside each header that a plan may choose. It depends only on the
+//! terms of a connection, so it is not computed for each call.
 
 use super::super::super::inline::Thresholds;
 use super::ReplyKind;
@@ -32,7 +32,7 @@ impl Space {
 pub(super) struct Calls {
     /// Without a read list.
     pub(super) inline: Space,
-    /// With a read list of the most segments.
+    /// With a read list of the maximum number of segments.
     pub(super) read: Space,
 }
 
@@ -42,7 +42,7 @@ pub struct CallOptions {
     /// Calls may have read chunks.
     pub read_chunks: bool,
     /// The payload of an inline call begins at a multiple of this number of bytes, a power of two,
-    /// if the call has room for the padding. Zero: no alignment is asked for.
+    /// if the call has space for the padding. Zero: no alignment is requested.
     pub align: u32,
 }
 

@@ -7,9 +7,7 @@ use std::vec::Vec;
 use super::operations::decode;
 use super::Input;
 use crate::proto::peers::{Key, Peers};
-use crate::proto::version::{
-    answer, Answer, Blocked, Cause, Memory, Negotiation, Progress, Setting,
-};
+use crate::proto::version::{answer, Answer, Cause, Memory, Negotiation, Progress, Setting};
 use crate::proto::xchar::{Fault, Known, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
@@ -50,18 +48,10 @@ pub fn negotiation(data: &[u8]) {
 fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
     let (mut outstanding, mut memory, mut sent) = (false, None, 0);
     for _ in 0..8 {
-        let len = i.number() as usize;
-        match n.may_send(len) {
-            Ok(()) => {
-                assert!(n.settled().is_some() || (len <= 1024 && !outstanding));
-                outstanding = n.settled().is_none();
-                assert_eq!(n.on_sent(7), outstanding);
-                sent += u32::from(outstanding);
-            }
-            Err(Blocked::TooLong) => assert!(len > 1024 && n.settled().is_none()),
-            Err(Blocked::Unanswered) => assert!(outstanding),
-            Err(Blocked::NoVersion) => return memory,
-        }
+        let first = n.on_sent(7);
+        assert!(!first || n.settled().is_none() && !outstanding);
+        outstanding |= first;
+        sent += u32::from(first);
         assert!(sent <= 2, "one more attempt in version two");
         if i.byte() % 4 == 0 {
             let (cause, open) = (cause(i), outstanding);
@@ -70,7 +60,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
             } else {
                 n.on_lost(cause)
             };
-            assert_eq!(n.may_send(0), Err(Blocked::NoVersion));
+            assert!(n.settled().is_none() && !n.on_sent(8));
             assert!(lost.is_some() || !open || cause == Cause::Local);
             return lost.or(memory);
         }
@@ -96,7 +86,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
                 outstanding = false;
             }
             Progress::Again => sent += 1,
-            Progress::Failed => outstanding = false,
+            Progress::Failed => return memory,
         }
     }
     memory
