@@ -25,6 +25,7 @@ use super::super::transport::{task_of, Client};
 use super::marshal::marshal;
 use super::slot::{Contents, Locked, Slot};
 use super::SlotTable;
+use crate::compat::code::{ENOBUFS, ENOTCONN};
 use crate::conn;
 use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
