@@ -11,9 +11,8 @@ use kernel::prelude::*;
 
 use super::read::{self, Fetcher};
 use crate::conn::traced;
-use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
-use crate::observe::trace;
+use crate::observe::{requester, trace};
 use crate::proto::responder::call::{self, Unfit};
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::recv::Held;
