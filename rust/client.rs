@@ -14,14 +14,14 @@
 //! | [`advice`] | the log lines about a mount that cannot connect |
 //! | [`legacy`] | the forms of messages that only servers of RFC 5666 use |
 //!
-//! An RPC takes this way: SUNRPC has [`call::send`] prepare the request, and then post it, once the
-//! request holds the send lock and a credit. [`conn`] hands the reply to [`call::reply`], which
-//! completes the RPC at once, or after the local invalidation that [`call::fence`] waits for.
+//! The path of an RPC: SUNRPC calls [`call::send`] to prepare the request, and again to post it
+//! once the request holds the send lock and a credit. [`conn`] hands the reply to [`call::reply`],
+//! which completes the RPC at once, or after the local invalidation that [`call::fence`] waits for.
 //!
 //! All functions run in process context: in SUNRPC's workqueues and callers, the completion worker
 //! (`IB_POLL_WORKQUEUE`), and the connection manager's worker. Documentation/locking.rst lists the
 //! locks. The files of a folder may import each other; the members of this list do so in one
-//! direction only, which `tools/checks` holds.
+//! direction only, which `tools/checks` enforces.
 #![forbid(unsafe_code)]
 
 use self::legacy as quirks;

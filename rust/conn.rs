@@ -20,7 +20,7 @@
 //! A role (requester or responder) implements [`role::Role`] and holds a
 //! [`Connection`](connection::Connection). This room names neither SUNRPC nor a role.
 //!
-//! All functions are for process context. Documentation/locking.rst lists the locks.
+//! All functions run in process context. Documentation/locking.rst lists the locks.
 #![forbid(unsafe_code)]
 
 pub(crate) mod backward;

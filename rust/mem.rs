@@ -3,10 +3,10 @@
 //! Memory, pages, addresses and network namespaces, in types that the rooms `rdma` and `sunrpc`
 //! share.
 //!
-//! This room knows neither verbs nor RPC. `sunrpc` describes the memory of a message ([`Piece`]),
-//! the address of a transport ([`SockAddr`]) and its network namespace ([`Net`]), and moves the
-//! pages of calls and replies ([`Page`], [`PageRef`]); `rdma` maps the memory, resolves the
-//! address, and connects.
+//! This room depends neither on verbs nor on RPC. `sunrpc` describes the memory of a message
+//! ([`Piece`]), the address of a transport ([`SockAddr`]) and its network namespace ([`Net`]), and
+//! moves the pages of calls and replies ([`Page`], [`PageRef`]); `rdma` maps the memory, resolves
+//! the address, and connects.
 
 use core::ptr::NonNull;
 
@@ -58,9 +58,9 @@ impl Piece {
     ///
     /// - The bytes are physically contiguous, not in high memory, and inside one allocation or
     ///   folio, so that their `struct page`s are contiguous; `offset + len` fits a `u32`.
-    /// - The bytes stay allocated and are not moved as long as a memory region that maps them is
-    ///   live. Alternatively, the user of the piece promises to use it no longer than they are: the
-    ///   transport of an RPC promises this for the memory of the RPC.
+    /// - The bytes stay allocated and are not moved while a memory region that maps them is live.
+    ///   Alternatively, the user of the piece promises not to use it once the bytes are freed or
+    ///   moved: the transport of an RPC promises this for the memory of the RPC.
     /// - The owner of the bytes accepts that a device, and through it a peer, reads them, or writes
     ///   them if they are mapped for writing.
     pub(crate) unsafe fn new(page: NonNull<bindings::page>, offset: u32, len: u32) -> Self {

@@ -3,17 +3,17 @@
 //! Observation: trace events and counters.
 //!
 //! - [`trace`]: the events of the group `rpcrdma`, with one function for each. A disabled event
-//!   costs a jump that the kernel patches out.
+//!   costs a patched-out jump.
 //! - [`stats`]: the counters of a transport, and its line in `/proc/self/mountstats`; the module's
 //!   counters of protocol breaches.
-//! - [`debugfs`]: the files that show the counters of protocol breaches, the connections, and what
-//!   is known of servers.
-//! - [`connections`]: what the file `connections` says about a connection.
-//! - [`requester`]: what requesters do wrong, traced and counted.
+//! - [`debugfs`]: the files that show the counters of protocol breaches, the connections, and the
+//!   knowledge about servers.
+//! - [`connections`]: the line of a connection in the file `connections`.
+//! - [`requester`]: breaches of the protocol by requesters, traced and counted.
 //!
-//! This room knows no transport. Its functions take integers, strings, and types of `wire` and
-//! `proto`. Unless their documentation says otherwise, they neither sleep nor allocate nor take a
-//! lock, so they may be called in any context.
+//! This room does not depend on a transport. Its functions take integers, strings, and types of
+//! `wire` and `proto`. Unless their documentation says otherwise, they neither sleep nor allocate
+//! nor take a lock, so they may be called in any context.
 
 pub(crate) mod connections;
 pub(crate) mod debugfs;

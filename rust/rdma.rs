@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Safe abstractions over `ib_core` and `rdma_cm`. This room knows nothing of RPC.
+//! Safe abstractions over `ib_core` and `rdma_cm`. This room does not depend on RPC.
 //!
 //! C headers: [`include/rdma/ib_verbs.h`](srctree/include/rdma/ib_verbs.h),
 //! [`include/rdma/rdma_cm.h`](srctree/include/rdma/rdma_cm.h).
@@ -15,8 +15,7 @@
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
 //!
-//! Private modules have what these share: `progress` (which work requests have completed) and
-//! `stack`.
+//! They share private modules: `progress` (which work requests have completed) and `stack`.
 //!
 //! # Lifetimes
 //!
@@ -35,16 +34,17 @@
 //! The progress of a queue pair ([`progress`]) is shared with the buffers, page lists and regions
 //! posted on it. An object of these that is dropped while the device may still use it is kept
 //! there, and freed when the queue pair has been drained. Draining proves that a peer cannot reach
-//! a region only because a protection domain has a single queue pair in its life ([`Pd`](pd::Pd)).
+//! a region only because a protection domain has a single queue pair throughout its lifetime
+//! ([`Pd`](pd::Pd)).
 //!
 //! # Context
 //!
 //! Completion queues are polled from a workqueue, so nothing here runs in softirq context, and
-//! spinlocks need not disable it. Making and destroying objects may sleep. Posting does not.
+//! spinlocks need not disable it. Creating and destroying objects may sleep. Posting does not.
 //!
 //! # Examples
 //!
-//! `samples/rdma_ping` is a module with both ends of a connection, which uses this room alone. Its
+//! `samples/rdma_ping` is a module with both ends of a connection that uses only this room. Its
 //! client maps memory, and posts the registrations with the Send that has R_keys and addresses:
 //!
 //! ```

@@ -36,8 +36,8 @@ mod work;
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
 mod kunit;
 
-/// The registrations of the module. Field order is the order of unregistration: when the classes
-/// are gone no transport is left, and with them went every use of a device.
+/// The registrations of the module. Field order is the order of unregistration: once the classes
+/// are gone, no transport is left, and no device is in use.
 struct Module {
     /// `None` if another module had the name when mounts existed already.
     _server: Option<svc::ClassRegistration<Listener>>,
@@ -90,12 +90,12 @@ impl kernel::Module for Module {
         let (class, server) = match unsafe { svc::register::<Listener>(module, service.service()) }
         {
             Ok(server) => (class, Some(server)),
-            // The kernel would free the module whatever mounts exist.
+            // After an error the kernel would free the module even if mounts exist.
             Err(error) => (class.retract().ok_or(error)?, None),
         };
-        // After the classes, which say more clearly that the stock module is loaded. Nothing may
-        // fail any more, so without sysctls the defaults hold. (If it did, the module would go
-        // although a process may have opened a file of debugfs.)
+        // The sysctls follow the classes, whose error says more clearly that the stock module is
+        // loaded. From here on nothing may fail, because a process may have opened a file of
+        // debugfs. Without sysctls the defaults apply.
         let sysctls = [
             tunables(client::config::SYSCTL_PATH, &[&KNOBS, &client::QUIRK_KNOBS]),
             tunables(

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The responder: it makes this module a server transport of SUNRPC. A role of
-//! [`conn`](crate::conn).
+//! The responder, a server transport of SUNRPC: a role of [`conn`](crate::conn).
 //!
-//! From the top: a file or folder uses those below it, and none above it.
+//! The order is from top to bottom: a file or folder uses those below it, and none above it.
 //!
 //! | box | what it is for |
 //! | --- | --- |

@@ -35,7 +35,7 @@ pub(crate) mod xprt;
 /// `EBUSY`: there is such a class; or another error of SUNRPC.
 fn registered(rc: kernel::ffi::c_int, kind: &str, name: &CStr) -> Result {
     if rc == EEXIST.to_errno() {
-        pr_err!("{kind} {name} is there already: unload the module that provides it first\n");
+        pr_err!("{kind} {name} is registered already: unload the module that provides it first\n");
         // insmod interprets EEXIST as "this module is loaded".
         return Err(EBUSY);
     }

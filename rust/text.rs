@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Short strings by value, for C code that reads a NUL-terminated string. Every room may use them.
+//! Short strings by value, for C code that expects a NUL-terminated string. Every room may use
+//! them.
 
 use core::fmt::Write;
 

@@ -17,8 +17,8 @@
 //! follow each other in the order of the header. Lists therefore cannot be written out of order,
 //! and an error message cannot carry a list.
 //!
-//! Bytes from a peer are hostile. A message that is cut short, or that counts more elements than
-//! the caller's [`Limits`] allow, is refused with a [`DecodeError`] that names the error and its
+//! Bytes from a peer are hostile. A message that is truncated, or that counts more elements than
+//! the caller's [`Limits`] permit, is refused with a [`DecodeError`] that names the error and its
 //! offset.
 #![forbid(unsafe_code)]
 #![deny(

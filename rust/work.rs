@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Workqueues, delayed work, wake-ups with a timeout, and single-instruction atomics: what
-//! `kernel::workqueue` and `kernel::sync` lack in Linux 7.3. This room knows neither verbs nor RPC.
+//! `kernel::workqueue` and `kernel::sync` lack in Linux 7.3. This room depends neither on verbs nor
+//! on RPC.
 //!
 //! `Documentation/upstream.rst` names the module of the kernel crate that each item belongs to.
 //!
@@ -118,8 +119,8 @@ where
 }
 
 /// Waits until the work item of `value` is neither queued nor running (`flush_work()`). The caller
-/// makes sure that nothing queues the item again meanwhile. Process context, may sleep; not from
-/// the item.
+/// ensures that the item is not queued again meanwhile. Process context, may sleep; not from the
+/// item.
 pub(crate) fn flush<T, const ID: u64>(value: &Arc<T>)
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasWork<T, ID>,
@@ -128,9 +129,9 @@ where
     unsafe { bindings::flush_work(raw_work::<T, ID>(value)) };
 }
 
-/// Cancels the delayed work item of `value`, and waits while it runs; an item that queues itself
-/// does so no more (`cancel_delayed_work_sync()`). Returns the reference that the workqueue had, if
-/// the item was queued. Process context, may sleep; not from the item.
+/// Cancels the delayed work item of `value`, and waits while it runs; an item that requeues itself
+/// is cancelled as well (`cancel_delayed_work_sync()`). Returns the reference that the workqueue
+/// had, if the item was queued. Process context, may sleep; not from the item.
 pub(crate) fn cancel_delayed<T, const ID: u64>(value: &Arc<T>) -> Option<Arc<T>>
 where
     T: WorkItem<ID, Pointer = Arc<T>> + HasDelayedWork<T, ID>,
@@ -199,8 +200,8 @@ impl Ticking {
     /// once for all of them.
     fn queue(self: Arc<Self>) {
         // SAFETY: The function computes a number of jiffies from another. The workqueue of the
-        // system exists while the kernel runs. The crate has the deprecated `system_unbound()`
-        // alone, at whose first use the kernel warns.
+        // system exists while the kernel runs. The crate has only the deprecated
+        // `system_unbound()`, for whose first use the kernel warns.
         let (delay, queue) = unsafe {
             let delay = bindings::round_jiffies_relative(self.interval);
             (delay, workqueue::Queue::from_raw(bindings::system_dfl_wq))
@@ -218,7 +219,7 @@ impl WorkItem for Ticking {
     }
 }
 
-/// A wake-up of one task, which waits for it with a timeout and without regard to signals.
+/// A wake-up of one task, which waits for it uninterruptibly and with a timeout.
 ///
 /// An announcement that finds no task waiting ends the next wait at once. The task therefore checks
 /// its condition first, and waits after that. Several announcements before a wait count as one.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Log lines about a mount that could not connect: a line names the cause and the next step.
+//! Log lines about a mount that cannot connect: each line names the cause and the next step.
 //!
 //! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
 //! tools/checks/errors_table.py writes them there.
@@ -11,7 +11,7 @@ use kernel::prelude::*;
 use super::transport::Client;
 use crate::sunrpc::xprt::Xprt;
 
-/// Why an attempt to connect has failed.
+/// Why an attempt to connect failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(super) enum Reason {
@@ -21,23 +21,23 @@ pub(super) enum Reason {
     TimedOut,
     Unresolved,
     Lost,
-    /// The server takes none of our versions.
+    /// The server supports none of our versions.
     Version,
-    /// The server has ended the first connection before its first reply.
+    /// The server closed the first connection before its first reply.
     Left,
-    /// The server has accepted the first connection and answers nothing.
+    /// The server accepted the first connection and does not answer.
     Mute,
     /// The server's answer to CONF_RDMA is not acceptable.
     Conf,
     /// The device lacks something that this module needs.
     Unfit,
-    /// A step on this host has failed for lack of memory.
+    /// A step on this host failed for lack of memory.
     NoMemory,
-    /// A step on this host has failed.
+    /// A step on this host failed.
     Local,
 }
 
-/// The lines for all reasons: the output of the mount command, the cause, and the next step.
+/// For each reason: the output of the mount command, the cause, and the next step.
 const ADVICE: [(Reason, &str, &str, &str); 13] = [
     (
         Reason::Refused,
@@ -54,7 +54,7 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     (
         Reason::HostUnreachable,
         "No route to host",
-        "no route leads to the host, or the connection manager has given it up",
+        "no route leads to the host, or the connection manager failed to reach it",
         "ip neighbour, and ping the address",
     ),
     (
@@ -71,26 +71,26 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     ),
     (
         Reason::Lost,
-        "no message, it tries again",
-        "the server has ended the handshake, or knows the queue pair from an older connection",
-        "look at the log of the server",
+        "no message, it retries",
+        "the server ended the handshake, or knows the queue pair from an older connection",
+        "check the log of the server",
     ),
     (
         Reason::Version,
         "mount system call failed",
-        "the server takes no version of RPC-over-RDMA that this mount may use",
+        "the server supports no version of RPC-over-RDMA that this mount may use",
         "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
     ),
     (
         Reason::Left,
         "no message, it waits",
-        "the server has ended the connection before its first reply",
-        "look at the log of the server, and whether the port is nfsd's",
+        "the server ended the connection before its first reply",
+        "check the log of the server, and whether the port is nfsd's",
     ),
     (
         Reason::Mute,
         "no message, it waits",
-        "the server has taken the connection and answers no call",
+        "the server accepted the connection, but answers no call",
         "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
     ),
     (
@@ -114,8 +114,8 @@ const ADVICE: [(Reason, &str, &str, &str); 13] = [
     (
         Reason::Local,
         "no message, it waits",
-        "a step on this host has failed",
-        "look for messages of the driver before this one",
+        "a step on this host failed",
+        "check the log for messages of the driver before this one",
     ),
 ];
 
@@ -130,7 +130,7 @@ impl Reason {
     }
 }
 
-/// Logs why a mount cannot connect, unless this was the last that was logged about it.
+/// Logs why a mount cannot connect, unless the last line about it gave the same reason.
 #[cold]
 pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
     // CAST: the discriminant of a `repr(u32)` enum.
@@ -139,12 +139,12 @@ pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
     }
 }
 
-/// Logs what has failed on this host, unless this was the last that was logged since the last
-/// connection. `what` names it, and ends with a colon and a space.
+/// Logs which step failed on this host, unless the last line since the last connection said the
+/// same. `what` names the step, and ends with a colon and a space.
 #[cold]
 pub(super) fn log_local(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
     // CAST: the discriminant of a `repr(u32)` enum. The number of connections may lose its high
-    // bits: it only has to differ from the one before.
+    // bits: it only has to differ from the number before.
     let complaint = reason as u32 | (xprt.counts().connects as u32) << REASON_BITS;
     if xprt.data().is_new_complaint(complaint) {
         write(xprt, reason, what);
@@ -159,7 +159,7 @@ fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
     }
 }
 
-/// Logs why a mount gets no reply, unless there was one before. Any context.
+/// Logs why a mount gets no reply, unless a reply has arrived before. Any context.
 #[cold]
 pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
     if xprt.is_main() && xprt.counts().recvs == 0 && !xprt.is_abandoned() {

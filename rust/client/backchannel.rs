@@ -4,11 +4,11 @@
 //!
 //! A call arrives in a Receive like a reply. Its message is copied into a slot that SUNRPC hands to
 //! NFS's callback service, and the Receive goes back to the ring at once. [`send`] posts the reply,
-//! with the send lock held. The reply takes no credit: the server has posted a Receive for it
-//! before it sent the call.
+//! with the send lock held. The reply takes no credit: the server posts a Receive for it before it
+//! sends the call.
 //!
-//! [`proto::backward`](crate::proto::backward) decides how many calls there may be at a time, and
-//! what happens to a call that may not be served.
+//! [`proto::backward`](crate::proto::backward) decides how many calls may be in progress, and what
+//! happens to a call that may not be served.
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -64,7 +64,7 @@ pub(super) fn called_briefly(
     receive(conn, msg, xid, message);
 }
 
-/// Handles a call, whose RPC message was checked.
+/// Handles a call whose RPC message has been checked.
 #[inline(always)]
 fn receive(conn: &Conn, msg: &Incoming<'_>, xid: u32, message: Result<&[u8], Refusal>) {
     // A call answers none of ours, so the peer had no key to invalidate.
@@ -79,7 +79,8 @@ fn receive(conn: &Conn, msg: &Incoming<'_>, xid: u32, message: Result<&[u8], Ref
     }
 }
 
-/// Traces and counts a call that is not served, and closes the connection if it has to end.
+/// Traces and counts a call that is not served, and closes the connection if the refusal requires
+/// it.
 #[cold]
 fn refused(conn: &Conn, xid: u32, refusal: Refusal) {
     trace::cb_refused(peer_of(conn.owner()), xid, refusal);
@@ -109,7 +110,7 @@ fn deliver(conn: &Conn, xid: u32, message: &[u8]) -> Result<(), Refusal> {
 ///
 /// # Errors
 ///
-/// See [`SendError`]. After an error no reply was sent, or the connection is being closed.
+/// See [`SendError`]. After an error no reply has been sent, or the connection is being closed.
 pub(super) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -118,7 +119,7 @@ pub(super) fn send(
     let Some(ep) = client.endpoint() else {
         return Err(SendError::NotConnected);
     };
-    // The XID belongs to the connection of the call, and means nothing on any other.
+    // The XID belongs to the connection of the call, and is meaningless on any other.
     if reply.connection() != ep.epoch() {
         return Ok(());
     }
@@ -147,8 +148,8 @@ fn post(ep: &Endpoint, reply: &BackchannelReply<'_>) -> Result<(), SendError> {
     })
 }
 
-/// Writes the message to send, and returns its length. The message is the reply; if the reply is
-/// too long, it is an error that says so (RFC 8166 section 4.5).
+/// Writes the message to send, and returns its length. The message is the reply, or an RDMA_ERROR
+/// if the reply is too long (RFC 8166 section 4.5).
 fn encode(ep: &Endpoint, reply: &BackchannelReply<'_>, out: &mut [u8]) -> Result<usize> {
     let (xid, message) = (reply.xid(), reply.message());
     let thresholds = ep.thresholds();

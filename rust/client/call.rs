@@ -2,8 +2,8 @@
 
 //! The life of one RPC: its slot, its call, and its reply.
 //!
-//! [`SlotTable`] has the slots of a transport: it answers the questions about all calls of a
-//! connection, and does what happens to every slot when a connection begins and ends.
+//! [`SlotTable`] has the slots of a transport. It finds and counts the calls of a connection, and
+//! prepares and resets all slots when a connection begins and ends.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
@@ -48,12 +48,12 @@ impl<'a> SlotTable<'a> {
         self.slots().filter(|slot| slot.is_in_use())
     }
 
-    /// Gives every slot a send buffer of `len` bytes for connection number `epoch`. The slots were
-    /// swept after the last connection. May sleep.
+    /// Gives every slot a send buffer of `len` bytes for connection number `epoch`. The slots have
+    /// been swept since the last connection. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`. Some slots have a buffer then.
+    /// `ENOMEM`. Some slots may have a buffer then.
     pub(in crate::client) fn begin_connection(self, pd: &Arc<Pd>, len: u32, epoch: u32) -> Result {
         for slot in self.slots() {
             // CAST: `usize` has at least 32 bits.
@@ -71,8 +71,8 @@ impl<'a> SlotTable<'a> {
         }
     }
 
-    /// Calls `act` with the XID of each call that was sent over connection number `epoch` and is
-    /// not answered.
+    /// Calls `act` with the XID of each unanswered call that was sent over connection number
+    /// `epoch`.
     pub(in crate::client) fn each_unanswered(self, epoch: u32, act: &mut dyn FnMut(u32)) {
         for slot in self.used() {
             let locked = slot.lock();
@@ -82,7 +82,7 @@ impl<'a> SlotTable<'a> {
         }
     }
 
-    /// Counts the calls that were sent over connection number `epoch` and are not answered.
+    /// Counts the unanswered calls that were sent over connection number `epoch`.
     pub(in crate::client) fn unanswered(self, epoch: u32) -> u32 {
         let mut calls = 0;
         self.each_unanswered(epoch, &mut |_| calls += 1);
@@ -99,7 +99,8 @@ impl<'a> SlotTable<'a> {
     }
 
     /// Marks the call with this XID as answered, for which SUNRPC no longer waits, and calls `act`
-    /// with its contents. Returns whether there is such a call, or one that was answered before.
+    /// with its contents. Returns whether there is such a call, or such a call that was answered
+    /// before.
     fn mark_answered(self, epoch: u32, xid: u32, act: impl Fn(&mut Contents)) -> bool {
         let mark = |slot: &Slot| {
             let mut locked = slot.lock();
@@ -135,9 +136,9 @@ impl<'a> SlotTable<'a> {
         })
     }
 
-    /// Takes the memory regions back from all calls whose turn has not come, and the spare regions
-    /// of all slots. The call whose turn it is would wait for these regions, and the other calls
-    /// for their turn.
+    /// Takes the memory regions back from all prepared calls that have not been sent, and the spare
+    /// regions of all slots. Otherwise the call at the head of the queue waits for these regions,
+    /// and the calls behind it wait for that call.
     fn take_regions_back(self) {
         for slot in self.slots() {
             slot.lock().take_regions_back();
@@ -145,7 +146,7 @@ impl<'a> SlotTable<'a> {
     }
 
     /// Waits until no call of former terms is being posted. A call is posted under the lock of its
-    /// slot, after its terms were compared.
+    /// slot, after its terms have been compared.
     pub(in crate::client) fn wait_for_posts(self) {
         for slot in self.slots() {
             drop(slot.lock());
@@ -158,8 +159,8 @@ impl<'a> SlotTable<'a> {
             .any(|slot| slot.lock().contents.has_shorter_buffer(len))
     }
 
-    /// Gives the slots that are idle send buffers of `len` bytes. The other slots get theirs later.
-    /// Without memory they keep their own, and send shorter messages.
+    /// Gives each idle slot a send buffer of `len` bytes. The other slots get theirs later. If
+    /// memory is short, a slot keeps its buffer and sends shorter messages.
     pub(in crate::client) fn lengthen_buffers(self, ep: &Endpoint, len: usize) {
         for slot in self.slots() {
             if lengthen_buffer(slot, ep, len).is_err() {
@@ -204,8 +205,8 @@ impl<'a> SlotTable<'a> {
     }
 
     /// Calls `act` with every slot of connection number `epoch`, and takes the connection and its
-    /// objects from the slot. Nothing is prepared any more for a connection that was closed. May
-    /// sleep.
+    /// objects from the slot. No call is prepared any more for a connection that has been closed.
+    /// May sleep.
     fn sweep(self, epoch: u32, act: impl Fn(&Slot, SpinLockGuard<'_, Locked>)) {
         for slot in self.slots() {
             slot.wait_while(FOREVER, Locked::is_preparing);
@@ -234,7 +235,7 @@ fn count_form(calls: &mut Calls, contents: &Contents) {
     }
 }
 
-/// Gives an idle slot a send buffer of `len` bytes, if its own is shorter.
+/// Gives an idle slot a send buffer of `len` bytes if its present buffer is shorter.
 ///
 /// # Errors
 ///

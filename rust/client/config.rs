@@ -16,7 +16,7 @@ use crate::wire::cm_private::{Settings, Size, Versions};
 /// Sizes and counts of one transport. Lengths are in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Config {
-    /// Request slots: the most RPCs in flight, and the credits that calls ask for.
+    /// Request slots: the maximum number of RPCs in flight, and the credits that calls request.
     pub(crate) slots: u32,
     /// The longest message that we send inline, transport header included.
     pub(crate) inline_send: u32,
@@ -32,8 +32,8 @@ static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 10
 static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
 /// The version that is tried first: see [`Setting`].
 static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"], 2);
-/// The largest alignment in bytes for the payload of an inline call. With 0, or without a server
-/// that asks for an alignment, there is none.
+/// The largest alignment in bytes for the payload of an inline call. The payload is not aligned if
+/// this is 0, or if the server does not ask for an alignment.
 pub(super) static PADDING: IntSysctl = IntSysctl::new(c"rdma_inline_write_padding", 0, 0, 4096);
 /// This tunable has no effect, as in the stock module; scripts may set it.
 static MEMREG: IntSysctl = IntSysctl::new(c"rdma_memreg_strategy", 5, 0, 6);
@@ -94,8 +94,8 @@ impl Config {
     }
 }
 
-/// The most segments of a chunk that we offer. All segments of a call together fit any header that
-/// an inline threshold of 1024 bytes leaves room for.
+/// The maximum number of segments in a chunk that we offer. With all segments of a call, the header
+/// still fits an inline threshold of 1024 bytes.
 pub(crate) const MAX_SEGMENTS: u32 = 16;
 
 /// The largest payload of an RPC in bytes: 1 MiB and one page, since a payload need not start on a
@@ -108,23 +108,23 @@ pub(super) const MAX_PAYLOAD_PAGES: u32 = 257;
 /// Pages of head and tail of the message around a payload.
 const AROUND_PAYLOAD: u32 = 3;
 
-/// The pages of the longest results whose length no tunable of NFS limits: an extended attribute
-/// of 64 KiB, and one more page. The addresses of a pNFS device may be longer: that call fails on a
-/// device whose regions are so small, and the client uses the metadata server.
+/// The pages of the longest results whose length no tunable of NFS limits: an extended attribute of
+/// 64 KiB, and one more page. The addresses of a pNFS device may be longer: on an RDMA device with
+/// regions this small, that call fails and the client uses the metadata server.
 const LEAST_PAYLOAD_PAGES: u32 = 17;
 
-/// Receives for calls of the server, and Sends for the replies; and both for the messages of the
-/// session. They exist from the start: when NFS asks for a service for these calls, the connection
-/// is already made.
+/// Receives for calls of the server and Sends for the replies, and both for the messages of the
+/// session. They exist from the start, because the connection is made before NFS asks for a
+/// callback service.
 const BACKWARD: u32 = backward::CREDITS + SPARE_RECEIVES;
 /// Work requests of probes, one at a time.
 const PROBES: u32 = 1;
 
-/// The most work requests of a chain: the registrations of a call with two chunks of the most
-/// segments, and its Send.
+/// The maximum number of work requests in a chain: the registrations of a call with two chunks of
+/// [`MAX_SEGMENTS`] segments each, and its Send.
 const LONGEST_CHAIN: u32 = 2 * MAX_SEGMENTS + 1;
 
-/// How large a connection's memory regions and queues are on a device.
+/// The sizes of a connection's memory regions and queues on a device.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sizes {
     /// The pages that one memory region maps.
@@ -135,20 +135,20 @@ pub(super) struct Sizes {
     pub(super) queues: Queues,
 }
 
-/// Why a device cannot be used, as the log has it: it lacks `IB_DEVICE_MEM_MGT_EXTENSIONS`.
+/// Why a device cannot be used, as logged: it lacks `IB_DEVICE_MEM_MGT_EXTENSIONS`.
 const NO_FAST_REGISTRATION: &str = "it has no fast memory registration";
 /// [`MAX_SEGMENTS`] memory regions do not hold the payload that NFS may use, with head and tail.
 pub(super) const REGIONS_TOO_SMALL: &str = "its memory regions are too small";
-/// The queues cannot hold even one request, or the send queue not the longest chain.
+/// The queues cannot hold a single request, or the send queue cannot hold the longest chain.
 const QUEUES_TOO_SHORT: &str = "its queues are too short";
 
 impl Sizes {
     /// Fits `config` to a device. The send queue gets `more_send_wr` work requests more than calls
-    /// and probes take. A device with small memory regions has a smaller payload.
+    /// and probes take. Small memory regions reduce the largest payload.
     ///
     /// # Errors
     ///
-    /// The deficiency of the device, as the log has it.
+    /// The deficiency of the device, as logged.
     pub(super) fn new(
         config: &Config,
         limits: &Limits,
@@ -158,7 +158,8 @@ impl Sizes {
             return Err(NO_FAST_REGISTRATION);
         }
         let mr_depth = limits.max_frmr_depth.min(MAX_PAYLOAD_PAGES);
-        // Head and tail of a message lie elsewhere, so they have regions of their own.
+        // Head and tail of a message are not contiguous with the payload, so they have regions of
+        // their own.
         let payload_pages = MAX_PAYLOAD_PAGES.min((MAX_SEGMENTS - 2) * mr_depth);
         if payload_pages < LEAST_PAYLOAD_PAGES {
             return Err(REGIONS_TOO_SMALL);
@@ -180,8 +181,8 @@ impl Sizes {
         })
     }
 
-    /// Returns the bytes of the largest payload. Without a page less, a small payload would not
-    /// hold one that starts within a page.
+    /// Returns the size of the largest payload in bytes. Below the maximum it is one page less than
+    /// the regions hold, because a payload may start within a page.
     pub(super) fn max_payload(&self) -> usize {
         let pages = match self.payload_pages {
             MAX_PAYLOAD_PAGES => MAX_PAYLOAD_PAGES,
@@ -191,9 +192,9 @@ impl Sizes {
     }
 }
 
-/// Returns the work requests of one RPC on the send queue: a region for the call and one for the
-/// reply, with an extra one for an odd start, each of them registered and invalidated once; and the
-/// Send.
+/// Returns the work requests of one RPC on the send queue: the Send, and one registration and one
+/// invalidation for each region. Besides the regions of the payload there is one for the other
+/// direction, and one more for a payload that starts within a page.
 const fn send_wr_per_request(mr_depth: u32, payload_pages: u32) -> u32 {
     let regions = (payload_pages + AROUND_PAYLOAD).div_ceil(mr_depth);
     2 * (regions + 2) + 1
@@ -230,7 +231,7 @@ mod tests {
         }
     }
 
-    /// Fits `slots` to a device, and checks that nothing exceeds what it can do.
+    /// Fits `slots` to a device, and checks that nothing exceeds the limits of the device.
     fn fit(slots: u32, limits: Limits) -> Queues {
         let config = Config { slots, ..CONFIG };
         let Ok(fit) = Sizes::new(&config, &limits, 0) else {
@@ -244,7 +245,7 @@ mod tests {
         // There is a Receive for each credit and for each call of the server.
         assert!(fit.receives >= fit.credits + BACKWARD);
         assert!((1..=fit.credits).contains(&fit.receive_batch));
-        // The longest call is sent as soon as the others have completed.
+        // The longest call is sent as soon as the other calls have completed.
         assert!(holds_chain(fit.send_wr, 33));
         fit
     }

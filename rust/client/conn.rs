@@ -32,7 +32,7 @@ impl Role for Requester {
     type Owner = XprtHandle<Client>;
 
     const CONTROL: Tag = tags::CONTROL_TAG;
-    /// SUNRPC goes on with an RPC on `rpciod`, whose workers are the same.
+    /// SUNRPC continues an RPC on `rpciod`, whose workers are of the same kind.
     const WORKERS: Workers = Workers::Shared;
 
     #[inline(always)]
@@ -50,7 +50,7 @@ impl Role for Requester {
         let fenced = tags::invalidated_by(tag).and_then(|index| slot(conn, index));
         match (outcome, fenced) {
             (Ok(()), Some(slot)) => fence::invalidated(conn, qp, slot),
-            // A Send is signalled only so that the send queue learns of the device's progress.
+            // A Send is signalled only so that the send queue learns the device's progress.
             (Ok(()), None) => {
                 if conn.terms().has_dones() {
                     reply::handle_fetched(conn, qp, tag);
@@ -111,7 +111,7 @@ fn receive_any(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
     if conn.version() == Version::Two {
         return session::received(conn, qp, msg);
     }
-    // The result is long, so it is not moved out of its place.
+    // The result is long, so it is not moved.
     let decoded = Message::decode_as(Version::One, msg.bytes(), &reply::LIMITS);
     match &decoded {
         Ok(header) if is_call(header) => backchannel::called(conn, msg, header),
@@ -126,8 +126,8 @@ fn slot(conn: &Conn, index: u32) -> Option<&Slot> {
 }
 
 /// Handles the failure of a work request: of a Send, or of the LOCAL_INV chain of a slot. The queue
-/// pair is in error then, and the sweep after the close takes care of every slot. A task that waits
-/// for a LOCAL_INV may delay that close, so it is woken first.
+/// pair is then in the error state, and the sweep after the close handles every slot. A task that
+/// waits for a LOCAL_INV may delay that close, so it is woken first.
 fn failed(conn: &Conn, qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), error: &WcError) {
     if !error.is_flush() {
         let status = traced::status(error);
@@ -146,7 +146,7 @@ fn failed(conn: &Conn, qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), erro
 }
 
 impl DebugInfo for Endpoint {
-    /// The calls are counted here: sending a call costs nothing for this.
+    /// The calls are counted here, so that sending a call costs nothing extra.
     fn show(&self) -> Up {
         let role = self.requester();
         let (calls, used) = SlotTable::of(self.shared().owner()).calls(self.epoch());
@@ -168,7 +168,7 @@ impl DebugInfo for Endpoint {
     }
 }
 
-/// Notes the result of an attempt to connect, for the file.
+/// Records the result of an attempt to connect, for the file `connections`.
 pub(super) fn show_attempt(
     client: &Client,
     xprt: &Xprt<Client>,

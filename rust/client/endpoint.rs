@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A requester's connection: the objects of `conn`, the memory regions, and the state that
-//! completion worker and watch share.
+//! A requester's connection: the objects of `conn`, the memory regions, and the state that the
+//! completion worker and the watch share.
 //!
 //! A connection has memory regions of two kinds, by what they can map. A payload in pages has no
 //! gaps: it may begin and end inside a page, and the pages between are whole. A region for such a
 //! payload costs the device less than a region that may have gaps (mlx5: a translation table in
-//! place of a list of keys). Only a chunk that also takes in head or tail of a message needs gaps,
-//! and most connections see few of these.
+//! place of a list of keys). Only a chunk that includes head or tail of a message needs gaps, and
+//! most connections see few such chunks.
 //!
-//! A call takes all its regions or none, and a call that is prepared while it waits for its turn
-//! holds its regions. So the idle regions do not always suffice for the call whose turn it is. That
-//! call then gets the regions of the calls behind it (`call/send.rs`), which have to be prepared
-//! again. With more regions, this is rare: [`Endpoint::order_regions`] has a worker make more.
+//! A call takes all its regions or none, and a prepared call in the queue holds its regions. The
+//! idle regions may therefore not suffice for the call at the head of the queue. That call then
+//! takes the regions of the calls behind it (`call/send.rs`), which must be prepared again. This is
+//! rare with more regions: [`Endpoint::order_regions`] makes a worker allocate more.
 
 use core::ops::Deref;
 
@@ -42,8 +42,8 @@ pub(super) mod silence;
 /// The number of regions of each kind that a connection starts with.
 const FIRST_PLAIN: u32 = 28;
 const FIRST_GAPPED: u32 = 4;
-/// The number of regions that are made at a time: those of the largest call, for its own payload
-/// and for the reply.
+/// The number of regions that are allocated at a time: those of the largest call, for its own
+/// payload and for the reply.
 const BATCH: u32 = 2 * MAX_SEGMENTS;
 
 /// The requester's part of a connection, which completions reach.
@@ -55,7 +55,7 @@ pub(super) struct Requester {
     /// The server's silence.
     pub(super) silence: Silence,
     /// The longest message that we send inline, in bytes, as the session has applied it. Only the
-    /// transport's watch changes this size and the next.
+    /// transport's watch changes this size and `receive_size`.
     pub(super) send_size: Atomic<u32>,
     /// The size of our Receives in bytes, as the session has applied it.
     pub(super) receive_size: Atomic<u32>,
@@ -86,17 +86,16 @@ impl Requester {
 
 /// A requester's connection.
 ///
-/// Field order is teardown order: when the connection is gone, no device refers to a memory region
-/// any more.
+/// Field order is teardown order: once the connection is gone, no device refers to a memory region.
 #[pin_data]
 pub(super) struct Endpoint {
     #[pin]
     conn: Connection<Requester>,
     pub(super) regions: Regions,
-    /// The last attempt to make more memory regions has failed.
+    /// The last attempt to allocate more memory regions failed.
     pub(super) no_more_regions: AtomicFlag,
-    /// Send buffers of calls that were given up after their Send was posted. The device may still
-    /// be reading them.
+    /// Send buffers of calls that were aborted after their Send was posted. The device may still be
+    /// reading them.
     #[pin]
     given_up: SpinLock<CachedVec<SendBuf, KVmalloc>>,
     #[pin]
@@ -107,11 +106,11 @@ pub(super) struct Endpoint {
     close: Work<Endpoint, CLOSE>,
 }
 
-/// The work item that makes more memory regions.
+/// The work item that allocates more memory regions.
 pub(super) const REPLENISH: u64 = 0;
 /// The work item that closes the connection; see `call/fence.rs`.
 pub(super) const CLOSE: u64 = 1;
-/// The work item that makes larger Receives; see `conn/session.rs`.
+/// The work item that enlarges Receives; see `conn/session.rs`.
 pub(super) const GROW: u64 = 2;
 
 kernel::impl_has_work! {
@@ -129,8 +128,8 @@ impl Deref for Endpoint {
 }
 
 impl Endpoint {
-    /// Makes an endpoint of the parts of a connection, over which at most `calls` calls are sent at
-    /// the same time. The caller makes it the current one. May sleep.
+    /// Makes an endpoint of the parts of a connection, which has at most `calls` calls in flight.
+    /// The caller makes it the current endpoint. May sleep.
     ///
     /// # Errors
     ///
@@ -160,7 +159,7 @@ impl Endpoint {
         self.shared().role()
     }
 
-    /// Allocates the buffers for replies to the server's calls. A second call changes nothing. May
+    /// Allocates the buffers for replies to the server's calls. A second call has no effect. May
     /// sleep.
     ///
     /// # Errors
@@ -221,7 +220,7 @@ impl Regions {
         })
     }
 
-    /// Returns the kind of region that maps the most: with gaps, if the device has such regions.
+    /// Returns the most general kind of region: with gaps, if the device has such regions.
     pub(super) fn widest(&self) -> Kind {
         if Arc::ptr_eq(&self.plain, &self.gapped) {
             Kind::Plain
@@ -246,7 +245,7 @@ impl Regions {
         self.each().map(|pool| pool.total()).sum()
     }
 
-    /// Returns the numbers of regions by state.
+    /// Returns the number of regions in each state.
     pub(super) fn counts(&self) -> PoolCounts {
         self.each().fold(PoolCounts::default(), |sum, pool| {
             let census = pool.counts();
@@ -258,12 +257,12 @@ impl Regions {
         })
     }
 
-    /// Makes [`BATCH`] more regions of each kind that has run out since the last call and of which
-    /// fewer than that are idle. May sleep.
+    /// Allocates [`BATCH`] more regions of each kind that has run out since the last call and of
+    /// which fewer than [`BATCH`] are idle. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`MrPool::grow`]. Regions that were made before the failure remain.
+    /// Those of [`MrPool::grow`]. Regions that were allocated before the failure remain.
     fn refill(&self) -> Result {
         for pool in self.each() {
             if pool.take_starved() && pool.available() < BATCH {
@@ -281,20 +280,20 @@ impl Regions {
 }
 
 impl Endpoint {
-    /// Has a worker make more regions. The worker wakes the RPCs that wait for regions, after a
-    /// failure as well: the regions in use come back in time. Any context.
+    /// Queues the work item that allocates more regions. The worker wakes the RPCs that wait for
+    /// regions, even after a failure, because the regions in use are returned in time. Any context.
     pub(super) fn order_regions(self: &Arc<Self>) {
         let owner = self.shared().owner();
-        // The queue refuses an item that is queued already, and that one suffices.
+        // The queue refuses an item that is queued already. That item suffices.
         let _ = owner.queue().enqueue::<_, REPLENISH>(self.clone());
     }
 
-    /// Makes more regions if few are idle.
+    /// Allocates more regions if few are idle.
     fn replenish(&self) {
         let xprt = self.shared().owner();
         let before = self.regions.total();
         let filled = self.regions.refill();
-        // No other context makes regions, so the difference is the number that was made here.
+        // No other context allocates regions, so the difference is the number allocated here.
         let made = self.regions.total() - before;
         if made == 0 && filled.is_ok() {
             return;
@@ -316,8 +315,8 @@ impl WorkItem<REPLENISH> for Endpoint {
     }
 }
 
-/// Idle memory regions that a slot keeps for its next call, so that these need not go through the
-/// pools, whose locks all slots share. At most one of each kind.
+/// Idle memory regions that a slot keeps for its next call, so that they bypass the pools, whose
+/// locks all slots share. At most one of each kind.
 pub(super) struct Spare {
     plain: Option<Mr>,
     gapped: Option<Mr>,

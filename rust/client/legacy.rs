@@ -2,25 +2,25 @@
 
 //! RFC 5666: the differences of servers that implement no later specification.
 //!
-//! This file is the door: the other files of the client use nothing else of this folder. They call
-//! it `quirks`. With `RPCRDMA_LEGACY=n` the build takes `legacy/none.rs` in its place, and
-//! everything below compiles to nothing.
+//! This file is the interface of the folder: the other files of the client use nothing else of it.
+//! They call it `quirks`. With `RPCRDMA_LEGACY=n` the build uses `legacy/none.rs` instead, and
+//! everything below is left out.
 //!
-//! Such a server sends no private data (RFC 8797 is younger). The forms that RFC 8166 has withdrawn
-//! are only used towards a server that has sent none, or that has asked for them by the Connection
-//! Configuration Protocol.
+//! Such a server sends no private data, because RFC 8797 is younger. The forms that RFC 8166
+//! withdrew are only used with a server that has sent none, or that has asked for them by the
+//! Connection Configuration Protocol.
 //!
-//! - [`Conf`]: the server is asked for its configuration. The call is the first message of a
-//!   connection, before its session begins, and nothing else is sent before the answer has arrived.
-//!   No RPC of SUNRPC is involved.
+//! - [`Conf`] asks the server for its configuration. The call is the first message of a connection,
+//!   before its session begins, and nothing else is sent before the answer has arrived. SUNRPC is
+//!   not involved.
 //! - [`read_chunks`]: the server returns replies in read chunks, and waits for an RDMA_DONE.
-//! - [`write_aligned`]: the server wants the payload of an inline call aligned, by padding before
-//!   the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
-//!   no other item of the call has padding before it.
+//! - [`write_aligned`]: the server requests alignment of the payload of an inline call, by padding
+//!   before the payload (RDMA_MSGP, section 3.9). The threshold of the padding is chosen such that
+//!   no other item of the call is padded.
 //! - [`check_segments`]: the server includes the round-up in the length of a write chunk.
 //!
-//! The capabilities of the connection ([`Capabilities`]) tell the other files that one of these
-//! applies, so a connection to any other server executes nothing of this folder.
+//! The capabilities of the connection ([`Capabilities`]) show the other files whether one of these
+//! applies, so a connection to any other server executes no code of this folder.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
@@ -54,7 +54,7 @@ mod read_chunks;
 
 pub(super) use read_chunks::MOST as TAGS;
 
-/// 1: a server is asked by the Connection Configuration Protocol.
+/// 1: the client asks a server for its configuration (Connection Configuration Protocol).
 static CONF: IntSysctl = IntSysctl::new(c"rdma_conf", 0, 0, 1);
 /// 1: replies of a server that sends no private data may have read chunks.
 static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
@@ -62,21 +62,21 @@ static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
 /// The tunables of this folder.
 pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::Int(&CONF), Sysctl::Int(&READ_CHUNKS)];
 
-/// The time in milliseconds in which the server has to answer.
+/// The time in milliseconds within which the server must answer.
 const PATIENCE_MS: u32 = 5_000;
 /// The time in milliseconds after which a wait checks whether the transport is still needed.
 const CHECK_MS: u32 = 500;
 
-/// The most RDMA Reads of a server's memory that may be outstanding.
+/// The maximum number of outstanding RDMA Reads of a server's memory.
 const READS: u8 = 4;
 
-/// The tunables as they are when a connection is made, with the limits of its device.
+/// The tunables, sampled when a connection is made, and the limits of its device.
 #[derive(Clone, Copy)]
 pub(super) struct Settings {
-    /// The server is asked for its configuration.
+    /// Whether the server is asked for its configuration.
     asks: bool,
     /// The RDMA Reads of the server's memory that may be outstanding: none, unless they are
-    /// allowed, and the device does them without memory regions.
+    /// permitted and the device supports them without memory regions.
     pub(super) reads: u8,
     /// The work requests that these RDMA Reads may take on the send queue.
     pub(super) send_wr: u32,
@@ -128,7 +128,7 @@ impl Quirks {
         })
     }
 
-    /// Notes whether the server has sent private data.
+    /// Records whether the server has sent private data.
     pub(super) fn note_peer(&self, has_private_data: bool) {
         self.may_be_old.store(!has_private_data, Relaxed);
     }
@@ -136,8 +136,8 @@ impl Quirks {
     /// Prepares a connection that begins in version one: asks the server for its configuration, and
     /// permits read chunks in replies, as `settings` say. `out` is a buffer for the call, `tag` the
     /// first of [`TAGS`] tags, `served` the RDMA Reads that our device serves at the same time.
-    /// Returns the terms of version one: the server's answer has precedence over `one`, which its
-    /// private data say. Sleeps.
+    /// Returns the terms of version one: the server's answer has precedence over `one`, which
+    /// follows from its private data. Sleeps.
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ impl Quirks {
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
-            // The configuration that we tell the server.
+            // The configuration that we announce to the server.
             let request = Request {
                 maxcall_sendsize: config.inline_send,
                 maxreply_sendsize: config.receive_size(),
@@ -168,7 +168,7 @@ impl Quirks {
         Ok(terms)
     }
 
-    /// Handles a message that arrives before the session has begun. Every message but the answer is
+    /// Handles a message that arrives before the session begins. Every message except the answer is
     /// dropped. Returns `false` if no answer is awaited. Completion worker.
     pub(super) fn received_early<R: Role>(&self, conn: &ConnOf<R>, bytes: &[u8]) -> bool {
         if !self.conf.waiting.load(Relaxed) {
@@ -182,8 +182,8 @@ impl Quirks {
         true
     }
 
-    /// Compares a reply with a write chunk that is longer than `offer` once more: the server may
-    /// have included the round-up in its length.
+    /// Compares a reply whose write chunk is longer than `offer` once more: the server may have
+    /// included the round-up in its length.
     ///
     /// # Errors
     ///
@@ -202,9 +202,9 @@ impl Quirks {
     }
 }
 
-/// Writes an inline call whose payload begins at a multiple of `align`, and traces that. Returns
-/// the length of the header, and that of header and message. `None`: the call has no payload, or
-/// there is no space for the padding.
+/// Writes and traces an inline call whose payload begins at a multiple of `align`. Returns the
+/// length of the header, and that of header and message. `None`: the call has no payload, or there
+/// is no space for the padding.
 ///
 /// # Errors
 ///
@@ -239,7 +239,8 @@ fn place(
     room(&padding, lens, thresholds)
 }
 
-/// Returns whether the head ends with the length of the payload: then the pages are opaque data.
+/// Returns whether the head ends with the length of the payload. If it does, the pages are opaque
+/// data.
 fn begins_payload(call: &XdrBuf<'_>) -> bool {
     let mut len = [0; 4];
     let at = call.head_len().checked_sub(4);
@@ -272,7 +273,7 @@ fn write_at(
     Ok((at, end))
 }
 
-/// The exchange of a connection.
+/// The CONF_RDMA exchange of a connection.
 #[pin_data]
 struct Conf {
     /// An answer is awaited.
@@ -291,19 +292,20 @@ struct Asked {
     answer: Option<Answer>,
 }
 
-/// The answer of a server that was asked.
+/// The server's answer.
 #[derive(Clone, Copy)]
 enum Answer {
     /// The connection is configured.
     Agreed(Configuration),
-    /// The server does not serve the protocol: the connection is as if nothing had been asked.
+    /// The server does not serve the protocol: the connection continues as if it had not been
+    /// asked.
     Unserved,
     /// The answer is not accepted.
     Rejected,
 }
 
 impl Conf {
-    /// Makes the state of a connection over which nothing was asked.
+    /// Makes the state of a connection before the server is asked.
     fn new() -> impl PinInit<Self> {
         let state = Asked {
             asked: None,
@@ -316,8 +318,9 @@ impl Conf {
         })
     }
 
-    /// Asks the server, and returns the terms of version one that follow: the server's answer has
-    /// precedence over `one`, which its private data say. `out` is a buffer for the call. Sleeps.
+    /// Asks the server, and returns the resulting terms of version one: the server's answer has
+    /// precedence over `one`, which follows from its private data. `out` is a buffer for the call.
+    /// Sleeps.
     ///
     /// # Errors
     ///
@@ -355,7 +358,7 @@ impl Conf {
         }
     }
 
-    /// Notes that the call is about to be sent.
+    /// Records that the call is about to be sent.
     fn begin(&self, xid: u32, request: Request) {
         self.state.lock().asked = Some((xid, request));
         self.waiting.store(true, Relaxed);
@@ -423,7 +426,7 @@ fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
     }
 }
 
-/// Traces the answer, or that there is none.
+/// Traces the answer or its absence.
 fn trace_answer<R: Role>(conn: &ConnOf<R>, answer: Option<&Answer>) {
     let (word, agreed) = match answer {
         None => ("silent", None),

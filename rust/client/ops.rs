@@ -63,7 +63,7 @@ impl Transport for Client {
         let current = self.endpoint.lock().take();
         let loss = match current {
             Some(ep) => end(self, xprt, ep),
-            // SUNRPC has no use for the transport, which has lost its connection before.
+            // SUNRPC no longer needs the transport, which had lost its connection before.
             None => Loss::Closed,
         };
         if loss == Loss::Closed && !xprt.has_calls() {
@@ -111,8 +111,8 @@ impl Transport for Client {
     }
 
     fn connect(&self, xprt: &Xprt<Self>) -> Result<(), ConnectError> {
-        // The credits of the last connection are void. What the server grants counts as soon as the
-        // queue pair of the new one can receive.
+        // The credits of the last connection are void. The server's grants count as soon as the
+        // queue pair of the new connection can receive.
         xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
         conn::show_attempt(self, xprt, &made);
@@ -152,13 +152,13 @@ impl Transport for Client {
                 advice::log_unanswered(xprt, Reason::Mute);
             }
             session::check(&ep, &self.config.refreshed());
-            // The connection has taken what it needs.
+            // The connection has taken the memory that it needs.
             self.store.clear();
         }
     }
 
     fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
-        // A slot that was swept is idle, and its call goes over the next connection.
+        // A swept slot is idle, and its call is sent over the next connection.
         if !fails {
             rqst.slot().data().unless_idle(|| xprt.force_disconnect());
         }
@@ -199,7 +199,7 @@ impl Transport for Client {
     }
 }
 
-/// Closes a connection that was the current one. Returns why the transport has lost it. May sleep.
+/// Closes a connection that was the current one. Returns why the transport lost it. May sleep.
 fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     trace::disconnect(peer_of(xprt), 0, 1);
     session::lost(xprt, ep.shared(), ep.cause());
@@ -212,7 +212,7 @@ fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     }
     ep.close();
     fence::sweep(xprt, ep.epoch());
-    // The last reference, as a rule: buffers, regions and queues give their memory back.
+    // This is usually the last reference: buffers, regions and queues return their memory.
     drop(ep);
     loss
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! One transport of SUNRPC: its data, and how a connection and trace events see it.
+//! A client transport: its data, and its interface to the connection and to trace events.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
@@ -22,7 +22,7 @@ use crate::sunrpc::xprt::{Xprt, XprtHandle};
 /// The objects that all transports of the module share.
 #[derive(Clone)]
 pub(crate) struct Context {
-    /// Reports when a device goes away.
+    /// The registration with `ib_core`, which reports the removal of devices.
     pub(crate) devices: Arc<Registration>,
     /// The servers of earlier connections.
     pub(crate) peers: Arc<PeerTable>,
@@ -33,7 +33,7 @@ pub(crate) struct Context {
 /// An RDMA transport of SUNRPC. The transport has at most one connection at a time.
 #[pin_data]
 pub(crate) struct Client {
-    /// The settings that were read when the transport was made.
+    /// The settings, sampled when the transport was created.
     pub(super) config: Config,
     pub(super) stats: Stats,
     /// The number of the latest attempt to connect.
@@ -46,14 +46,14 @@ pub(crate) struct Client {
     pub(super) context: Context,
     /// The entry that shows the transport, from its first attempt to connect.
     pub(super) registered: SetOnce<Registered>,
-    /// A service for the server's calls exists. Stays set.
+    /// A service for the server's calls exists. Never cleared.
     pub(super) serves_backward: AtomicFlag,
     /// The longest message of such a call or of its reply, over the latest connection.
     pub(super) backward_max: Atomic<u32>,
-    /// A device, the server's or ours, does not carry out probes. Stays set.
+    /// A device, the server's or ours, does not support probes. Never cleared.
     pub(super) unprobed: AtomicFlag,
-    /// The number of the slot whose call was the latest to be given up before its reply arrived. A
-    /// late reply looks there first.
+    /// The number of the slot whose call was the latest to be aborted before its reply arrived. The
+    /// search for the call of a late reply begins there.
     pub(super) lingering: Atomic<u32>,
     /// The number of the latest log line about a mount that fails; zero for none.
     complaint: Atomic<u32>,
@@ -61,7 +61,7 @@ pub(crate) struct Client {
 
 impl Client {
     /// Makes a transport without a connection. `backward_max` is the longest message in the
-    /// backward direction that the first connection can carry in any case, in bytes. May sleep.
+    /// backward direction that any first connection can carry, in bytes. May sleep.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Client {
     /// Returns the entry that shows the transport. `None` if there was no memory for it. May sleep.
     pub(super) fn registered(&self, net: u64, peer: Peer) -> Option<&Registered> {
         if self.registered.as_ref().is_none() {
-            // One connection is made at a time, so no other task sets it.
+            // Only one connection is made at a time, so no other task sets the entry.
             let registered = self
                 .context
                 .connections
@@ -114,7 +114,7 @@ impl Client {
 
     /// Returns a number that no recent connection has had. It is never zero.
     pub(super) fn next_epoch(&self) -> u32 {
-        // One connection is made at a time, so no other context counts.
+        // Only one connection is made at a time, so no other context counts.
         match self.attempts.fetch_add(1, Relaxed).wrapping_add(1) {
             0 => self.next_epoch(),
             epoch => epoch,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Messages in the backward direction, which the server of a connection calls and its client
-//! answers (RFC 8167).
+//! Messages in the backward direction: the server of a connection calls, and its client answers
+//! (RFC 8167).
 //!
-//! Such a message is sent inline as a whole, from a buffer that the connection has for this
-//! purpose. The caller writes it, because only the caller knows the form of an RPC message.
+//! Such a message is entirely inline, in a buffer that the connection keeps for this purpose. The
+//! caller writes the message, because only the caller knows the form of an RPC message.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -26,8 +26,8 @@ pub(crate) struct ReplyBuffers {
     ring: SpinLock<Ring>,
 }
 
-/// Buffers that are used in turn. Work requests of one queue pair complete in order, so that the
-/// next buffer is free if any is.
+/// Buffers that are used in turn. Work requests of one queue pair complete in order, so if any
+/// buffer is free, the next one is.
 #[derive(Default)]
 struct Ring {
     buffers: KVec<SendBuf>,
@@ -57,7 +57,7 @@ impl ReplyBuffers {
             fresh.push(SendBuf::new(pd, len, GFP_KERNEL)?, GFP_KERNEL)?;
         }
         let mut ring = self.ring.lock();
-        // Another task may have filled the set in the meantime.
+        // Another task may have filled the set meanwhile.
         if ring.buffers.is_empty() {
             core::mem::swap(&mut ring.buffers, &mut fresh);
         }
@@ -67,10 +67,10 @@ impl ReplyBuffers {
         Ok(())
     }
 
-    /// Calls `post` with a buffer that the device is not reading; `None` if there is none. `post`
-    /// posts it, and must not sleep. The Send is to be signalled if the second argument of `post`
-    /// says so: among all buffers there is one such Send, so that they become free however quiet
-    /// the connection is.
+    /// Calls `post` with a buffer that the device is not reading; returns `None` if there is none.
+    /// `post` posts the buffer, and must not sleep. `post` signals the Send if its second argument
+    /// is set: one Send among all buffers is signalled, so that the buffers become free even if the
+    /// connection sends nothing else.
     pub(crate) fn with_free<E>(
         &self,
         post: impl FnOnce(&mut SendBuf, bool) -> Result<(), E>,
@@ -92,15 +92,15 @@ impl ReplyBuffers {
 pub(crate) enum Unposted {
     /// The device may still be reading from every buffer.
     NoBuffer,
-    /// The message could not be written.
+    /// `write` failed.
     Unwritten,
-    /// The queue pair has not taken it.
+    /// The queue pair refused the message.
     Refused(PostError),
 }
 
 impl<R: Role> Connection<R> {
-    /// Calls `write` with a buffer that the device is not reading, and posts the message that it
-    /// has written, whose length it returns. Does not sleep; `write` must not sleep either.
+    /// Calls `write` with a buffer that the device is not reading, and posts the message. `write`
+    /// returns the length of the message. Does not sleep; `write` must not sleep either.
     ///
     /// # Errors
     ///
@@ -121,7 +121,7 @@ impl<R: Role> Connection<R> {
     }
 }
 
-/// Writes a header and, behind it, an RPC message of `len` bytes. Returns the length of both.
+/// Writes a header followed by an RPC message of `len` bytes. Returns the total length.
 ///
 /// # Errors
 ///

@@ -24,14 +24,14 @@ use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig, DRAIN_SEND_WRS};
 use crate::text::StackString;
 
-/// A connection that has been established, until its last user drops it.
+/// An established connection.
 ///
-/// Field order is teardown order. When the parts are gone, no device refers to a buffer any more.
+/// Field order is teardown order. Once the parts are gone, no device refers to a buffer.
 #[pin_data]
 pub(crate) struct Connection<R: Role> {
-    /// Set once, when the connection is closed: nothing is prepared for it any more. Readers
-    /// hold the lock of the request that they prepare. The sweep after the close takes the same
-    /// locks, and takes back a call that was prepared nevertheless.
+    /// Set once, when the connection is closed; no call is prepared for it afterwards. Readers hold
+    /// the lock of the request that they prepare. The sweep after the close takes the same locks,
+    /// and takes back a call that was prepared concurrently.
     closed: AtomicFlag,
     pub(super) parts: Parts<R>,
     #[pin]
@@ -40,9 +40,8 @@ pub(crate) struct Connection<R: Role> {
 
 /// The parts that [`Connection::new`] puts together.
 ///
-/// Field order is teardown order: the queue pair is drained and destroyed first, and the identifier
-/// of the connection manager after that. Regions and buffers hold the protection domain, and with
-/// it the device, as well.
+/// Field order is teardown order: the queue pair is drained and destroyed first, then the cm_id.
+/// Regions and buffers also hold the protection domain, and through it the device.
 pub(crate) struct Parts<R: Role> {
     pub(crate) qp: OwnedQpOf<R>,
     pub(crate) pd: Arc<Pd>,
@@ -105,9 +104,9 @@ impl<R: Role> Connection<R> {
         self.closed.load(Relaxed)
     }
 
-    /// Closes the connection: disconnects, and waits until no work request is outstanding. The peer
-    /// reaches no memory of ours afterwards. A second call waits for the first, and then returns.
-    /// May sleep.
+    /// Closes the connection: disconnects, and waits until no work request is outstanding.
+    /// Afterwards the peer can reach no memory of this host. A second call waits for the first. May
+    /// sleep.
     pub(crate) fn close(&self) {
         // ORDERING: the sweep takes the lock of each request after this store; a context that takes
         // such a lock after the sweep sees it.
@@ -119,13 +118,13 @@ impl<R: Role> Connection<R> {
         self.shared().close();
     }
 
-    /// Returns whether the session wants Receives of another size.
+    /// Returns whether the session requests Receives of another size.
     pub(crate) fn wants_receives(&self) -> bool {
         self.shared().session.wanted_receives().is_some()
     }
 
-    /// Gives the Receives buffers of the size that the session wants, and tells the session. May
-    /// sleep.
+    /// Gives the Receives buffers of the size that the session requests, and notifies the session.
+    /// May sleep.
     pub(crate) fn follow_session(&self) {
         let Some(size) = self.shared().session.wanted_receives() else {
             return;
@@ -134,7 +133,7 @@ impl<R: Role> Connection<R> {
         let smaller = self.qp().enlarge_receives(size as usize);
         trace::recvs_grow(traced::peer(self.shared().owner()), size, smaller);
         self.shared().receives_posted(size, smaller);
-        // The last smaller Receive may have gone before the session knew of the growth.
+        // The last smaller Receive may have completed before the session knew of the growth.
         self.shared().count_receives(self.qp());
         self.shared().pump(self.qp());
     }
@@ -194,7 +193,7 @@ impl From<PoolCounts> for Regions {
 /// # Errors
 ///
 /// Those of [`Cq::new`] and [`Qp::new`].
-// With the state of the connection, which the caller makes, the stack frame would be too large.
+// The state of the connection, which the caller makes, would make the stack frame too large.
 #[inline(never)]
 pub(crate) fn queue_pair<R: Role>(
     cm: &CmId<Lifecycle<R::Owner>>,
@@ -216,7 +215,7 @@ pub(crate) fn queue_pair<R: Role>(
     Qp::new(cm, pd, cq, &config, shared)
 }
 
-/// Posts all Receives. The queue pair posts each again after its message was handled. May sleep.
+/// Posts all Receives. The queue pair reposts each after its message has been handled. May sleep.
 ///
 /// # Errors
 ///
@@ -246,11 +245,11 @@ pub(crate) struct Demand {
     /// Work requests on the send queue for each of them.
     pub(crate) send_wr_per_credit: u32,
     /// Messages of the backward direction in flight at the same time. Each needs one Send and one
-    /// Receive, however short the queues are.
+    /// Receive, even if the queues are short.
     pub(crate) backward: u32,
     /// Further work requests on the send queue.
     pub(crate) extra_send_wr: u32,
-    /// Receives that are posted again together; `None` for a quarter of the Receives.
+    /// Receives that are reposted together; `None` for a quarter of the Receives.
     pub(crate) receive_batch: Option<u32>,
 }
 
@@ -265,14 +264,14 @@ pub(crate) struct Queues {
     pub(crate) sges: u32,
     /// Receives that are posted at first.
     pub(crate) receives: u32,
-    /// The most Receives that may ever be posted.
+    /// The maximum number of posted Receives.
     pub(crate) receives_max: u32,
-    /// Receives that are posted again together.
+    /// Receives that are reposted together.
     pub(crate) receive_batch: u32,
 }
 
 impl Demand {
-    /// Fits the demand to a device; `None` if its queues hold not even one RPC.
+    /// Fits the demand to a device; `None` if the queues cannot hold a single RPC.
     pub(crate) fn fit(&self, limits: &Limits) -> Option<Queues> {
         let fixed = self.backward + self.extra_send_wr;
         // Draining the send queue takes part of the device's limit.

@@ -4,7 +4,7 @@
 //!
 //! The responder of these calls grants credits with each answer (RFC 8166 section 3.3.1). A call
 //! that was sent and then aborted occupies a credit until the peer answers it. No other file keeps
-//! the grant; the transport is told how many calls may be in flight.
+//! the grant; the transport is notified how many calls may be in flight.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -21,7 +21,7 @@ use crate::work::read_once;
 /// The credits of one connection. All methods are for process context and do not sleep.
 #[pin_data]
 pub(crate) struct CallCredits {
-    /// The credits that each call asks for. A larger grant counts as this number.
+    /// The credits that each call requests. A larger grant counts as this number.
     requested: u32,
     /// The effective grant, for readers without the lock. It changes under the lock.
     grant: Atomic<u32>,
@@ -33,22 +33,23 @@ pub(crate) struct CallCredits {
 
 struct Ledger {
     credits: Credits,
-    /// The latest number of calls in flight that the transport was told.
+    /// The number of calls in flight of which the transport was last notified.
     announced: u32,
-    /// The credits that messages take which are no calls, and which the role counts.
+    /// The credits of messages other than calls, as the role counts them.
     charge: u32,
     operation: Operation,
 }
 
-/// An operation of version two, where the responder may have a Receive for each credit and no
-/// other. The reply to a later call shows that the operation has arrived.
+/// An operation of version two, for a responder that may have no Receives beyond one for each
+/// credit. The reply to a later call shows that the operation has arrived.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Operation {
-    /// There is none.
+    /// No operation.
     None,
-    /// A credit is kept free for it.
+    /// A credit is kept free for the operation.
     Kept,
-    /// It was sent. This number of replies is one more than the calls in flight then.
+    /// The operation was sent. It has arrived after this many replies, one more than the calls in
+    /// flight at that time.
     Sent(u32),
 }
 
@@ -81,7 +82,7 @@ impl CallCredits {
     }
 
     /// Takes the grant of a message with this XID. `replies` is one for the answer to a call, and
-    /// zero for any other message. Call this before anything else is done with an answer.
+    /// zero for any other message. Call this before any other step with an answer.
     #[inline(always)]
     pub(crate) fn granted(
         &self,
@@ -105,27 +106,26 @@ impl CallCredits {
         }
     }
 
-    /// Handles the abort of a call that was sent and not answered. The peer still processes it.
+    /// Handles the abort of an unanswered call. The peer still processes the call.
     pub(crate) fn given_up(&self, conn: &ConnState<impl Sized, impl XprtRef>) {
         self.change(conn, |ledger| ledger.credits.given_up());
     }
 
-    /// Handles an answer that matches no call. If calls were aborted, it answers one of them.
-    /// Returns whether there were such calls.
+    /// Handles an answer that matches no call. If calls were aborted, the answer is for one of
+    /// them. Returns whether there were such calls.
     pub(crate) fn unmatched_answer(&self, conn: &ConnState<impl Sized, impl XprtRef>) -> bool {
         self.change(conn, |ledger| ledger.credits.unmatched_reply())
     }
 
-    /// Sets how many credits are taken by messages that are no calls. One call may be in flight
-    /// nevertheless.
+    /// Sets how many credits messages other than calls take. One call may always be in flight.
     #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn set_charge(&self, conn: &ConnState<impl Sized, impl XprtRef>, charge: u32) {
         self.change(conn, |ledger| ledger.charge = charge);
     }
 
-    /// Keeps a credit free for an operation. Returns whether it may be sent now: no more calls are
-    /// in flight than the other credits allow, as `in_flight` counts them. Otherwise the credit
-    /// stays free. With a grant of one credit there is none for operations.
+    /// Keeps a credit free for an operation. Returns whether the operation may be sent now:
+    /// `in_flight` counts no more calls than the other credits permit. If not, the credit stays
+    /// free. A grant of one credit leaves none for operations.
     pub(crate) fn keep_one(
         &self,
         conn: &ConnState<impl Sized, impl XprtRef>,
@@ -141,12 +141,12 @@ impl CallCredits {
                 Operation::None | Operation::Sent(_) => 0,
             }
         });
-        // The transport was told, so that the number of calls rises no more.
+        // The transport has been notified, so the number of calls no longer rises.
         left > 1 && in_flight() < left
     }
 
-    /// Records that the operation for which a credit was kept was sent, with `in_flight` calls in
-    /// flight.
+    /// Records that the operation for which a credit was kept has been sent, with `in_flight` calls
+    /// in flight.
     pub(crate) fn sent_one(&self, in_flight: u32) {
         let mut ledger = self.ledger.lock();
         let unanswered = in_flight.saturating_add(ledger.credits.unanswered());
@@ -161,9 +161,9 @@ impl CallCredits {
         self.ledger.lock().credits.left()
     }
 
-    /// Changes the credits, and tells the transport how many calls may be in flight, if that has
-    /// changed. When aborted calls occupy the whole grant, only a new connection helps.
-    /// Returns what `change` returns.
+    /// Changes the credits, and notifies the transport if the number of calls that may be in flight
+    /// has changed. When aborted calls occupy the whole grant, the connection is closed. Returns
+    /// what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
     fn change<T>(
@@ -181,7 +181,7 @@ impl CallCredits {
             return changed;
         }
         ledger.announced = credits;
-        // The lock is held, so that the transport is told the latest number last.
+        // The lock is held, so that the last notification has the latest number.
         conn.while_open(|owner| {
             if credits == 0 {
                 conn.forced.store(true, Relaxed);
@@ -195,7 +195,7 @@ impl CallCredits {
 }
 
 impl Ledger {
-    /// Returns how many credits messages take that are no calls.
+    /// Returns how many credits messages other than calls take.
     fn taken(&self) -> u32 {
         let operations = u32::from(self.operation != Operation::None);
         self.charge.saturating_add(operations)

@@ -16,15 +16,15 @@ use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{PrivateData, Settings};
 
-/// The number of times that a device sends a packet again before it gives the connection up.
+/// The number of times that a device retransmits a packet before it reports an error.
 const RETRIES: u8 = 6;
 
 /// How long a responder's device waits for an acknowledgement: 4.096 microseconds, doubled this
-/// many times, which is 1.07 s. Without it, the requester would choose the time, up to hours or
-/// without an end.
+/// many times, which is 1.07 s. Otherwise the requester chooses the time, which may be hours or
+/// unlimited.
 const ACK_TIMEOUT: u8 = 18;
 
-/// Asks the peer for a connection, and announces `settings`. The answer comes as an event of the
+/// Asks the peer for a connection, and announces `settings`. The answer arrives as an event of the
 /// connection manager. `reads` is the number of RDMA Reads by the peer that our device serves at
 /// the same time, and `own` the number of those that we may have outstanding. May sleep.
 ///
@@ -39,7 +39,7 @@ pub(crate) fn request<O: XprtRef>(
     let private_data = PrivateData::new(settings);
     cm.connect(&ConnectParams {
         private_data: private_data.as_bytes(),
-        // A requester reads the peer's memory only where replies may have read chunks.
+        // A requester reads the peer's memory only if replies may have read chunks.
         initiator_depth: own,
         responder_resources: reads,
         retry_count: RETRIES,
@@ -59,8 +59,8 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 impl<R: Role> Connection<R> {
     /// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number
     /// of RDMA Reads that this side will have outstanding, as [`read_depth`] returns it, and
-    /// `served` the number of those of the peer that are served. The end of the handshake comes as
-    /// an event of the connection manager, or with the peer's first message. May sleep.
+    /// `served` the number of those of the peer that are served. An event of the connection
+    /// manager, or the peer's first message, ends the handshake. May sleep.
     ///
     /// # Errors
     ///
@@ -71,13 +71,13 @@ impl<R: Role> Connection<R> {
         self.parts.cm.accept(&ConnectParams {
             private_data: private_data.as_bytes(),
             initiator_depth: reads,
-            // A requester reads a responder's memory only where replies may have read chunks.
+            // A requester reads a responder's memory only if replies may have read chunks.
             responder_resources: served,
-            // The peer's request says how often this side's device sends a packet again, and a
+            // The peer's request says how often this side's device retransmits a packet, or a
             // message for which the peer has no Receive.
             retry_count: 0,
-            // This is for the peer's messages. A peer that finds no Receive here has sent more
-            // calls than it was granted.
+            // This limits the peer's messages. A peer that finds no Receive here has exceeded its
+            // grant.
             rnr_retry_count: 0,
             flow_control: false,
         })
@@ -109,7 +109,8 @@ pub(crate) fn requester_terms<O: XprtRef>(
     let peer = lifecycle.peer();
     trace::private_data(traced::peer(owner), peer.as_ref());
     // A responder may invalidate only if both peers have set the R bit (RFC 8797 section 4.1), but
-    // Linux's server invalidates without having set it. So the bit that we have announced counts.
+    // Linux's server invalidates without having set it. Therefore only the bit that we have
+    // announced counts.
     let terms = Thresholds {
         remote_invalidation: settings.remote_invalidation,
         ..Thresholds::for_client(settings, peer)

@@ -2,9 +2,9 @@
 
 //! The states of a connection, which the connection manager's events change.
 //!
-//! [`proto::conn`](crate::proto::conn) has the state machine. This file feeds it with events, and
-//! lets an attempt to connect wait for the next state. Nothing waits on the side that answers a
-//! connection request: there, every ending of the connection has the transport close it.
+//! [`proto::conn`](crate::proto::conn) has the state machine. This file passes events to it, and
+//! lets an attempt to connect wait for the next state. On the side that answers a connection
+//! request no task waits: there, each event that ends the connection makes the transport close it.
 //!
 //! When a device is removed, `ib_core` reports the removal to each lease, and then waits until all
 //! leases of the device are dropped. A connection holds its lease through its protection domain, so
@@ -23,7 +23,7 @@ use crate::rdma::device::{Device, Lease, Name, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
-/// The longest time in milliseconds until a wait notices that the transport has abandoned the
+/// The maximum time in milliseconds until a wait notices that the transport has abandoned the
 /// connection.
 const ABANDON_POLL_MS: u32 = 1_000;
 
@@ -39,13 +39,13 @@ pub(crate) struct Lifecycle<O: XprtRef> {
     changed: CondVar,
 }
 
-/// The effect of the events so far.
+/// The result of the events so far.
 struct Progress {
     conn: Conn,
-    /// An event on this side has ended the connection.
+    /// An event on this side ended the connection.
     ended_here: bool,
     /// The peer's private data, if the peer sent any. On the side that requests the connection,
-    /// they come with the event *established*; on the other side, with the request.
+    /// they arrive with the event *established*; on the other side, with the request.
     peer: Option<Settings>,
 }
 
@@ -87,15 +87,16 @@ impl<O: XprtRef> Lifecycle<O> {
         self.changed.notify_all();
     }
 
-    /// Applies an event, and has the connection closed if the transport uses it and the event ends
-    /// it. Any process context; does not sleep.
+    /// Applies an event, and orders the close of the connection if the transport uses it and the
+    /// event ends it. Any process context; does not sleep.
     fn end(&self, event: Event) {
         self.end_locked(&mut self.progress.lock(), event);
         self.changed.notify_all();
     }
 
-    /// Implements [`Self::end`]. The transport also closes a connection by an event, and makes the
-    /// next connection after that. With the lock held, the order to close concerns this connection.
+    /// Implements [`Self::end`]. The transport closes a connection by an event as well, and makes
+    /// the next connection after that. The lock is held, so that the order applies to this
+    /// connection.
     fn end_locked(&self, progress: &mut Progress, event: Event) {
         let used = self.answers || progress.conn.state().is_up();
         let step = self.apply(progress, event);
@@ -129,18 +130,18 @@ impl<O: XprtRef> Lifecycle<O> {
         matches!(self.state(), State::Draining)
     }
 
-    /// Returns whether this side has ended the connection: the device or its address has gone, or
-    /// the transport has closed it.
+    /// Returns whether this side ended the connection: the device or its address is gone, or the
+    /// transport has closed it.
     pub(crate) fn ended_here(&self) -> bool {
         self.progress.lock().ended_here
     }
 
-    /// Waits until the connection has left `state`: for `left` jiffies at most, and not longer than
-    /// the transport needs the connection. May sleep.
+    /// Waits until the connection leaves `state`, for at most `left` jiffies and only while the
+    /// transport needs the connection. May sleep.
     ///
     /// # Errors
     ///
-    /// The reason why the attempt has failed; [`Failure::TimedOut`] if no event came in time.
+    /// The reason why the attempt failed; [`Failure::TimedOut`] if no event arrived in time.
     pub(crate) fn wait_past(&self, state: State, mut left: Jiffies) -> Result<(), Failure> {
         let mut progress = self.progress.lock();
         while progress.conn.state() == state {
@@ -154,7 +155,7 @@ impl<O: XprtRef> Lifecycle<O> {
                 break;
             }
             let slice = left.min(msecs_to_jiffies(ABANDON_POLL_MS).max(1));
-            // A kernel worker gets no signals, so an event or the time-out ends this wait.
+            // A kernel worker gets no signals, so only an event or the timeout ends this wait.
             let rest = match self
                 .changed
                 .wait_interruptible_timeout(&mut progress, slice)
@@ -172,7 +173,7 @@ impl<O: XprtRef> Lifecycle<O> {
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH` if the device is going away already; `ENOMEM`.
+    /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
     pub(crate) fn lease(
         self: &Arc<Self>,
         devices: &Registration,
@@ -183,12 +184,13 @@ impl<O: XprtRef> Lifecycle<O> {
         devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
     }
 
-    /// Closes the connection, whose device is going away. May sleep.
+    /// Closes the connection, whose device is being removed. May sleep.
     fn device_removed(&self, device: &Name) {
         self.owner.trace_removal(device);
-        // The connection manager learns of the removal after `ib_core`'s other clients. That is too
-        // late for an attempt that waits for the peer's answer. A connection that is being closed
-        // drops its lease by itself, and the transport may have the next one, on another device.
+        // The connection manager is notified of the removal after the other clients of `ib_core`,
+        // which is too late for an attempt that waits for the peer's answer. A connection that is
+        // being closed drops its lease itself, and the transport may already have the next
+        // connection, on another device.
         self.end(Event::DeviceRemoval);
         self.owner.device_removed();
     }
@@ -212,7 +214,7 @@ impl<O: XprtRef> CmHandler for Lifecycle<O> {
     }
 }
 
-/// Returns whether an event that ends a connection comes from this side.
+/// Returns whether an event that ends a connection originates on this side.
 const fn is_local(event: Event) -> bool {
     matches!(
         event,
@@ -272,7 +274,7 @@ mod tests {
     }
 
     /// Returns how often a connection that these events have changed is closed when its device is
-    /// removed, and the peer is told.
+    /// removed and the peer disconnects.
     fn closes(events: &[Event]) -> Result<u32> {
         let count = Arc::new(Atomic::new(0), GFP_KERNEL)?;
         let lifecycle = Lifecycle::new(Counting(count.clone()));

@@ -21,7 +21,7 @@ use crate::proto::version::Memory;
 pub(crate) struct PeerTable {
     #[pin]
     peers: SpinLock<Peers>,
-    /// The table's time begins here.
+    /// The origin of the table's time.
     made: Instant<Monotonic>,
 }
 
@@ -41,7 +41,7 @@ impl PeerTable {
         )
     }
 
-    /// Returns whether version one has to be used with a peer.
+    /// Returns whether version one must be used with a peer.
     pub(crate) fn is_one_only(&self, net: &Net, peer: &SockAddr) -> bool {
         self.peers.lock().is_one_only(&key(net, peer), self.now())
     }
@@ -75,7 +75,7 @@ impl fmt::Display for PeerTable {
 }
 
 impl Reader for PeerTable {
-    /// Clears the table, whatever is written. Does not sleep.
+    /// Clears the table on any write. Does not sleep.
     fn read_from_slice(&self, _: &mut UserSliceReader) -> Result {
         self.peers.lock().clear();
         Ok(())
@@ -108,7 +108,7 @@ mod tests {
 
     const ADDRESS: [u8; 4] = [192, 0, 2, 1];
 
-    /// Returns whether version one has to be used with the peer at `ADDRESS` and `port`.
+    /// Returns whether version one must be used with the peer at `ADDRESS` and `port`.
     fn is_one_only(table: &PeerTable, port: u16) -> bool {
         table.is_one_only(Net::init(), &SockAddr::v4(ADDRESS, port))
     }

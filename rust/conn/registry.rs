@@ -14,8 +14,8 @@
 //!
 //! An entry owns its connection from [`Registered::up`] until [`Registered::down`]. A reader uses
 //! the connection under the entry's mutex, takes no reference to it, and copies the values that it
-//! shows. So no reader sees a connection that is gone, no reader is the last to drop one, and
-//! `down` waits for one copy at most. Text is made of the copy, without a lock.
+//! shows. So no reader sees a connection that is gone, no reader drops the last reference to one,
+//! and `down` waits for one copy at most. The copy is formatted without a lock.
 
 use kernel::fmt;
 use kernel::prelude::*;
@@ -44,8 +44,8 @@ pub(crate) trait DebugInfo: Send + Sync {
 pub(crate) struct Registry {
     /// The number of the latest entry.
     last: Atomic<u64>,
-    /// The entries in any order. Memory for them is allocated without I/O: a connection is made on
-    /// behalf of a writeback as well.
+    /// The entries in any order. Their memory is allocated without I/O, because writeback may be
+    /// waiting for the connection.
     #[pin]
     entries: Mutex<KVec<Arc<Entry>>>,
 }
@@ -68,15 +68,15 @@ struct State {
     history: History,
     /// The time when the connection was made or lost.
     since: Instant<Monotonic>,
-    /// The first failure since the last attempt that succeeded.
+    /// The first failure since the last successful attempt.
     failing: Option<Instant<Monotonic>>,
     current: Option<Arc<dyn DebugInfo>>,
-    /// The events of the connections before.
+    /// The events of earlier connections.
     earlier: Counts,
 }
 
 impl State {
-    /// Takes the connection out, and adds its events to those before.
+    /// Removes the connection, and adds its events to the earlier ones.
     fn take(&mut self) -> Option<Arc<dyn DebugInfo>> {
         let conn = self.current.take()?;
         self.earlier = self.earlier.plus(conn.counts());
@@ -390,7 +390,7 @@ mod tests {
             " connects=1 lost=device failures=0 error=0 probes=5 breaches=1 failing_s=0 \
              next_attempt_s=-1\n"
         ));
-        // Neither the entry nor a reader has kept a reference.
+        // Neither the entry nor a reader holds a reference.
         assert!(Arc::into_unique_or_drop(conn).is_some());
         Ok(())
     }
@@ -410,7 +410,7 @@ mod tests {
             &registry,
             " failures=0 error=0 probes=0 breaches=1 device=rxe0 "
         ));
-        // The transport closes itself once, and nothing is lost the second time.
+        // The transport closes itself once, and the second call has no effect.
         registered.down(Loss::Peer);
         registered.down(Loss::Closed);
         assert!(contains(&registry, " lost=peer "));
@@ -425,7 +425,7 @@ mod tests {
         registered.failed(peer(), -111);
         registered.planned(3_600_000);
         assert!(contains(&registry, " next_attempt_s=3600\n"));
-        // It is due.
+        // The attempt is due.
         registered.planned(0);
         assert!(contains(&registry, " next_attempt_s=0\n"));
         registered.failed(peer(), -111);
@@ -446,7 +446,7 @@ mod tests {
         registered.down(Loss::Forced);
         registered.up(peer(), Arc::new(Silent(2), GFP_KERNEL)?);
         assert!(contains(&registry, " probes=7 breaches=2 device="));
-        // A connection that takes the place of another.
+        // The new connection replaces the old one.
         registered.up(peer(), Arc::new(Silent(1), GFP_KERNEL)?);
         registered.down(Loss::Closed);
         assert!(contains(&registry, " probes=8 breaches=3 failing_s="));

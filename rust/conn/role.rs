@@ -30,11 +30,11 @@ pub(crate) trait XprtRef: Send + Sync + 'static {
     /// Returns whether the transport no longer needs the connection that is being made.
     fn is_abandoned(&self) -> bool;
 
-    /// Has the connection closed by a worker. Further calls change nothing.
+    /// Makes a worker close the connection. Further calls have no effect.
     fn force_close(&self);
 
-    /// Aborts the connection, because its device is being removed, where that needs more than to
-    /// have it closed.
+    /// Aborts the connection because its device is being removed, if that takes more than
+    /// [`Self::force_close`].
     fn device_removed(&self) {}
 
     /// Traces that the device of the connection is being removed.
@@ -85,27 +85,27 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// Handles the end of a signalled work request, or the failure of any work request.
     fn completed(conn: &ConnOf<Self>, qp: &QpOf<Self>, tag: Tag, outcome: Result<(), WcError>);
 
-    /// Handles that the send queue has room again, after it was found full.
+    /// Called when the send queue has space again, after it was found full.
     fn room(conn: &ConnOf<Self>, qp: &QpOf<Self>);
 
-    /// Handles that the buffer for the session's messages is free, after one was sent.
+    /// Called when the buffer for the session's messages is free, after a message was sent.
     fn control_sent(_conn: &ConnOf<Self>, _qp: &QpOf<Self>) {}
 
-    /// Returns the credits in a message of the session with this direction: those that a call asks
-    /// for, or those that a reply grants.
+    /// Returns the credits in a message of the session with this direction: those that a call
+    /// requests, or those that a reply grants.
     fn credits(conn: &ConnOf<Self>, direction: Direction) -> u32;
 
     /// Carries out what the session has decided, apart from sending messages. Called in process
     /// context, without spinlocks.
     fn decided(conn: &ConnOf<Self>, qp: &QpOf<Self>, output: Output);
 
-    /// Notes that the connection is lost, before it is closed; see
+    /// Called when the connection is lost, before it is closed; see
     /// [`Completions::broken`](crate::rdma::qp::Completions::broken).
     fn broken(_conn: &ConnOf<Self>, qp: &QpOf<Self>, error: &WcError) {
         trace::wc_receive(traced::cid(qp, u32::MAX), 0, traced::status(error));
     }
 
-    /// Notes an event of the queue pair that the device reports; see
+    /// Called for an event of the queue pair that the device reports; see
     /// [`Completions::event`](crate::rdma::qp::Completions::event). Any context.
     fn device_event(_conn: &ConnOf<Self>, _event: u32) {}
 }

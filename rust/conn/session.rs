@@ -3,8 +3,8 @@
 //! The session of a connection, and the messages by which both peers agree on version and terms.
 //!
 //! [`proto::session`](crate::proto::session) decides. This file keeps the session behind a lock,
-//! publishes its terms for readers without the lock, and sends its messages. They leave from one
-//! buffer, one message at a time, so that they never wait for memory.
+//! publishes its terms for readers without the lock, and sends its messages. The messages are sent
+//! from one buffer, one at a time, so that they never wait for memory.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
@@ -23,8 +23,8 @@ use crate::wire::message::Body;
 use crate::wire::v2::FIRST_MESSAGE_MAX;
 use crate::wire::{EncodeError, Message};
 
-/// The length of the buffer for the session's messages, in bytes. The first call, which may have to
-/// be sent again, fits as well.
+/// The length of the buffer for the session's messages, in bytes. The first call also fits, because
+/// the session may have to retransmit it.
 // CAST: `usize` has at least 32 bits.
 pub(crate) const BUFFER: usize = FIRST_MESSAGE_MAX as usize;
 
@@ -32,9 +32,9 @@ pub(crate) const BUFFER: usize = FIRST_MESSAGE_MAX as usize;
 #[pin_data]
 pub(super) struct SharedSession {
     pub(super) terms: TermsWord,
-    /// The session's time begins here.
+    /// The origin of the session's time.
     made: Instant<Monotonic>,
-    /// Receives are to become larger.
+    /// Receives are being enlarged.
     pub(super) growing: AtomicFlag,
     /// Present from the handshake until the connection is closed.
     #[pin]
@@ -46,9 +46,9 @@ struct Current {
     out: SendBuf,
     /// A message that could not be posted yet.
     unsent: Option<Control>,
-    /// The size of Receives that the session wants to be posted, in bytes.
+    /// The size in bytes of the Receives that the session requests.
     wanted: Option<u32>,
-    /// The number of Receives that are still to become larger.
+    /// The number of Receives that are not enlarged yet.
     smaller: u32,
 }
 
@@ -69,7 +69,7 @@ impl SharedSession {
         drop(ended);
     }
 
-    /// Returns the size of Receives that the session wants to be posted, in bytes.
+    /// Returns the size in bytes of the Receives that the session requests.
     pub(super) fn wanted_receives(&self) -> Option<u32> {
         self.current.lock().as_ref()?.wanted
     }
@@ -133,9 +133,9 @@ impl<R, O: XprtRef> ConnState<R, O> {
         Some(result)
     }
 
-    /// Calls `post`, which posts a message. If that may be the first one (`watched`), `note` tells
-    /// the session before the answer can be handled: the session stays locked in between. Neither
-    /// may sleep.
+    /// Calls `post`, which posts a message. If the message may be the first one (`watched`), `note`
+    /// notifies the session before the answer can be handled: the session stays locked until then.
+    /// Neither may sleep.
     #[inline(always)]
     pub(crate) fn post_noted<T>(
         &self,
@@ -154,15 +154,16 @@ impl<R, O: XprtRef> ConnState<R, O> {
         posted
     }
 
-    /// Notes that Receives of `size` bytes are being posted, `smaller` of which are still to become
-    /// as large; or that this failed. If the reason may pass, the session still wants this size.
+    /// Records that Receives of `size` bytes are being posted and that `smaller` of them still have
+    /// the old size; or that this failed. After a temporary failure the session still requests this
+    /// size.
     pub(super) fn receives_posted(&self, size: u32, smaller: Result<u32>) {
-        // An earlier growth has not ended, or there is no memory now.
+        // An earlier growth has not ended, or memory is short.
         if matches!(smaller, Err(EBUSY | ENOMEM)) {
             return;
         }
         let note = |current: &mut Current, _| {
-            // The session may want another size meanwhile.
+            // The session may have requested another size meanwhile.
             current.wanted = current.wanted.filter(|wanted| *wanted != size);
             match smaller {
                 Ok(smaller) => {
@@ -176,8 +177,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         self.with_current(&mut self.session.current.lock(), note);
     }
 
-    /// Traces what the session has made of a message of these `bytes`: it is a control message, or
-    /// it broke a rule. `message` is `None` if it cannot be decoded.
+    /// Traces the session's verdict on a message of these `bytes`: a control message, or a breach
+    /// of the protocol. `message` is `None` if the bytes cannot be decoded.
     pub(crate) fn trace_arrival(
         &self,
         bytes: &[u8],
@@ -196,8 +197,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
 }
 
 impl<R: Role> ConnState<R, R::Owner> {
-    /// Carries out what the session has decided, until nothing is left to do now. Call this after
-    /// each input to the session. Process context, without spinlocks; does not sleep.
+    /// Carries out the session's decisions until none is left. Call this after each input to the
+    /// session. Process context, without spinlocks; does not sleep.
     pub(crate) fn pump(&self, qp: &QpOf<R>) {
         while let Some(output) = self.poll(qp) {
             trace_output(self.owner(), &output);
@@ -217,13 +218,14 @@ impl<R: Role> ConnState<R, R::Owner> {
         current.is_some_and(|current| current.post((qp, R::CONTROL), write).is_ok())
     }
 
-    /// Tells the session how many Receives are still to become larger, if that has changed.
+    /// Notifies the session of the number of Receives that are not enlarged yet, if that has
+    /// changed.
     #[cold]
     pub(super) fn count_receives(&self, qp: &QpOf<R>) {
         let count = |current: &mut Current, _| {
-            // The number is read with the lock held, so that no earlier number counts after a later
-            // one. The queue pair may have begun to grow once more, which `receives_posted` has not
-            // noted yet.
+            // The number is read with the lock held, so that no earlier number overwrites a later
+            // one. The queue pair may have begun to grow again, which `receives_posted` has not
+            // recorded yet.
             let smaller = qp.smaller_receives().min(current.smaller);
             let gone = current.smaller.saturating_sub(smaller);
             current.smaller = smaller;
@@ -237,7 +239,7 @@ impl<R: Role> ConnState<R, R::Owner> {
         }
     }
 
-    /// Returns the next thing to do, except for messages, which it posts.
+    /// Posts the messages that the session sends, and returns its next other output.
     fn poll(&self, qp: &QpOf<R>) -> Option<Output> {
         let mut current = self.session.current.lock();
         let current = (*current).as_mut()?;
@@ -253,7 +255,7 @@ impl<R: Role> ConnState<R, R::Owner> {
                         current.unsent = Some(control);
                         return None;
                     }
-                    // The next message that is posted finds the failure, and has the connection
+                    // The next message that is posted meets the failure, and the connection is
                     // closed.
                     Err(PostError::Invalid | PostError::Broken(_)) => {}
                 }
@@ -274,12 +276,12 @@ impl<R: Role> ConnState<R, R::Owner> {
 
 impl Current {
     /// Posts a message that `write` puts into the buffer. The Send is signalled, so that the buffer
-    /// becomes free however quiet the connection is.
+    /// becomes free even if the connection sends nothing else.
     ///
     /// # Errors
     ///
-    /// [`PostError::Full`] while buffer or send queue have no room: the end of a work request makes
-    /// room.
+    /// [`PostError::Full`] while buffer or send queue are full: the end of a work request makes
+    /// space.
     fn post<C: Completions>(
         &mut self,
         (qp, tag): (&Qp<C>, Tag),
@@ -300,7 +302,7 @@ fn trace_output(owner: &impl XprtRef, output: &Output) {
         Output::Settled(version) => trace::version_settled(traced::peer(owner), version),
         Output::Remember(memory) => trace::peer_remembered(traced::peer(owner), memory),
         Output::Close(reason) => trace::session_closed(traced::peer(owner), reason),
-        // Other events show these.
+        // Other trace events show these.
         Output::Resend { .. } | Output::Void { .. } | Output::Post { .. } | Output::Send(_) => {}
         Output::Room | Output::Operated => {}
     }

@@ -22,10 +22,10 @@ use crate::rdma::qp::{Completions, Qp, Tag, WcError};
 use crate::wire::Version;
 use crate::work::{read_once, write_once};
 
-/// The progress of a queue pair. The context that finds it broken after it was in use closes the
+/// The use of a queue pair. The context that finds it broken after it was in use closes the
 /// connection.
 mod usability {
-    /// The peers are shaking hands.
+    /// The handshake is in progress.
     pub(super) const CONNECTING: u32 = 0;
     /// The transport uses the connection.
     pub(super) const IN_USE: u32 = 1;
@@ -36,24 +36,24 @@ mod usability {
 /// The state of a connection that completions reach: `R` is the role's part, `O` the transport.
 #[pin_data]
 pub(crate) struct ConnState<R, O: XprtRef> {
-    /// The number of the connection. It is the only copy: a request slot is stamped with it.
+    /// The number of the connection. Request slots are stamped with it.
     epoch: u32,
     #[pin]
     role: R,
     owner: O,
-    /// The connection still concerns its transport.
+    /// The transport still uses the connection.
     #[pin]
     open: SpinLock<bool>,
-    /// One of [`usability`].
+    /// A value of [`usability`].
     usability: Atomic<u32>,
     /// The session and its terms.
     #[pin]
     pub(super) session: SharedSession,
     /// A message has arrived since [`Self::take_heard`] was called.
     heard: Atomic<bool>,
-    /// A message has arrived. This is only noted on the side that answers a connection request.
+    /// A message has arrived. Only the side that answers a connection request sets this.
     established: Atomic<bool>,
-    /// This side has had the connection closed because of the peer.
+    /// This side ordered the close of the connection because of the peer.
     pub(super) forced: AtomicFlag,
     tally: Tally,
 }
@@ -64,7 +64,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// # Errors
     ///
     /// `ENOMEM`.
-    // The role's part is on the stack until the state is complete: not on that of the caller.
+    // The role's part is on this function's stack until the state is complete, and not on the
+    // caller's.
     #[inline(never)]
     pub(crate) fn new(epoch: u32, owner: O, role: impl PinInit<R>) -> Result<Arc<Self>> {
         Arc::pin_init(
@@ -84,8 +85,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         )
     }
 
-    /// Returns the number of the connection. It is never zero, and differs from the number of the
-    /// connection before.
+    /// Returns the number of the connection. It is never zero, and differs from that of the
+    /// preceding connection.
     pub(crate) fn epoch(&self) -> u32 {
         self.epoch
     }
@@ -125,8 +126,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
     /// Returns whether a message has arrived since the last call.
     pub(crate) fn take_heard(&self) -> bool {
         let heard = self.heard.load(Relaxed);
-        // A message that arrives between the two accesses is forgotten. The peer is then asked for
-        // a sign of life earlier than necessary, once.
+        // A message that arrives between the two accesses is lost. The peer is then probed earlier
+        // than necessary, once.
         self.heard.store(false, Relaxed);
         heard
     }
@@ -136,7 +137,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         self.heard.load(Relaxed)
     }
 
-    /// Lets the transport use the connection, or closes it if it broke in the meantime.
+    /// Lets the transport use the connection, or closes the connection if it broke meanwhile.
     pub(crate) fn begin_use(&self) {
         let (before, after) = (usability::CONNECTING, usability::IN_USE);
         if self.usability.cmpxchg(before, after, Full).is_err() {
@@ -152,8 +153,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Has the connection closed, unless it is closed: no message of the peer is trusted any more.
-    /// Does not sleep.
+    /// Orders the close of the connection, unless it is closed: no message of the peer is trusted
+    /// any more. Does not sleep.
     pub(crate) fn force_close(&self) {
         self.forced.store(true, Relaxed);
         self.while_open(O::force_close);
@@ -173,7 +174,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
     }
 
     /// Calls `act` with the transport, unless the connection is closed. The connection stays open
-    /// meanwhile, so that `act` concerns no later one. `act` must not sleep.
+    /// meanwhile, so that `act` never applies to a later one. `act` must not sleep.
     pub(crate) fn while_open(&self, act: impl FnOnce(&O)) {
         let open = self.open.lock();
         if *open {
@@ -203,7 +204,7 @@ impl<R: Role> Completions for ConnOf<R> {
         }
         let terms = self.terms();
         R::received(self, qp, msg, terms);
-        // Receives grow as the session wants.
+        // Receives grow as the session requests.
         if terms.concerns_session() && self.session.growing.load(Relaxed) {
             self.count_receives(qp);
         }

@@ -3,8 +3,8 @@
 //! The terms of a connection, for readers that hold no lock.
 //!
 //! In version one the handshake sets the terms once. In version two, messages of the peer change
-//! them. A message that was prepared under other terms may be too long for the peer, or of another
-//! version.
+//! them. A message that was prepared under other terms may be too long for the peer, or have
+//! another version.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -44,8 +44,8 @@ pub(crate) struct Capabilities(u64);
 impl Capabilities {
     /// Calls have no read chunks.
     pub(crate) const NO_READ_CHUNKS: Self = Self(NO_READ_CHUNKS);
-    /// Replies may have read chunks. Each such reply is followed by a DONE, a message without a
-    /// reply that takes a credit.
+    /// Replies may have read chunks. Each such reply is followed by an RDMA_DONE, a message that
+    /// takes a credit and gets no reply.
     pub(crate) const DONES: Self = Self(DONES);
 
     /// The payload of an inline call begins at a multiple of `bytes`, a power of two. One byte
@@ -66,7 +66,7 @@ pub(super) struct TermsWord {
 /// The terms at the time of a read: the longest message from client to server, the longest one from
 /// server to client, the flags of the session's [`Terms`], and the [`Capabilities`].
 ///
-/// A message that was prepared for equal terms is as good as one that is prepared now.
+/// A message that was prepared for equal terms is still valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TermsSnapshot(u64);
 
@@ -79,7 +79,7 @@ impl TermsWord {
         }
     }
 
-    /// Takes over the terms of a session. Returns whether they have changed. The caller holds the
+    /// Publishes the terms of a session. Returns whether they have changed. The caller holds the
     /// lock of the session.
     pub(super) fn publish(&self, terms: &Terms) -> bool {
         let new = word(&terms.thresholds())
@@ -98,7 +98,7 @@ impl TermsWord {
         TermsSnapshot(read_once(&self.terms))
     }
 
-    /// Adds capabilities. Only one context does so, before the session begins.
+    /// Adds capabilities. Only one context calls this, before the session begins.
     #[cfg(RPCRDMA_LEGACY)]
     pub(super) fn add(&self, more: Capabilities) {
         let all = self.capabilities.load(Relaxed) | more.0;
@@ -134,16 +134,16 @@ impl TermsSnapshot {
         self.0 & INVALIDATION != 0
     }
 
-    /// Returns whether messages may concern the session, in version two and before the first reply,
+    /// Returns whether messages may be for the session (in version two and before the first reply),
     /// or may be replies with read chunks.
     pub(crate) const fn concerns_session(self) -> bool {
         self.0 & (TWO | WATCH | DONES) != 0
     }
 
     /// Returns the version of ordinary messages: RPC messages, and errors about them. `None` while
-    /// any message may concern the session, or be a reply with read chunks.
+    /// any message may be for the session, or be a reply with read chunks.
     pub(crate) const fn plain_version(self) -> Option<Version> {
-        // Version one comes first: one comparison shows it.
+        // Version one is tested first: one comparison suffices.
         if !self.concerns_session() {
             Some(Version::One)
         } else if self.0 & (WATCH | DONES) == 0 {
@@ -158,7 +158,7 @@ impl TermsSnapshot {
         self.0 & DONES != 0
     }
 
-    /// Returns what else bounds calls.
+    /// Returns the other limits of calls.
     pub(crate) const fn options(self) -> CallOptions {
         CallOptions {
             read_chunks: self.0 & NO_READ_CHUNKS == 0,
@@ -169,18 +169,18 @@ impl TermsSnapshot {
         }
     }
 
-    /// Returns whether each message concerns the session.
+    /// Returns whether each message is for the session.
     pub(crate) const fn is_watched(self) -> bool {
         self.0 & WATCH != 0
     }
 
-    /// Returns whether calls of the backward direction are allowed.
+    /// Returns whether calls of the backward direction are permitted.
     pub(crate) const fn permits_backward(self) -> bool {
         self.0 & BACKWARD != 0
     }
 }
 
-/// Returns the thresholds as the word has them.
+/// Returns the thresholds as encoded in the word.
 const fn word(sizes: &Thresholds) -> u64 {
     size(sizes.client_to_server)
         | size(sizes.server_to_client) << SIZE
@@ -188,7 +188,7 @@ const fn word(sizes: &Thresholds) -> u64 {
         | flag(sizes.remote_invalidation, INVALIDATION)
 }
 
-/// Returns a size as the word has it.
+/// Returns a size as encoded in the word.
 const fn size(bytes: u32) -> u64 {
     // CAST: widening; `From` is not const.
     let bytes = bytes as u64;

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Memory on the NUMA node of a device, and memory that outlives the object that was made in it.
+//! Allocation on the NUMA node of a device, and reuse of the memory of dropped objects.
 //!
 //! A connection has some hundred buffers, memory regions and queues. A transport that reconnects
-//! needs the same again at a time when memory may be short, because writeback waits for the
-//! connection. The owner of the transport therefore has a [`MemCache`]. An object that is dropped
-//! leaves its memory there, and another object of the same layout is made in it later.
+//! needs the same again when memory may be short, because writeback waits for the connection. The
+//! owner of the transport therefore has a [`MemCache`]. A dropped object leaves its memory there,
+//! and a later object of the same layout is made in that memory.
 //!
-//! The cache has memory alone. The DMA mapping and the verbs object of a value end in its
+//! The cache holds nothing but memory. The DMA mapping and the verbs object of a value end in its
 //! destructor, which runs before the cache gets the memory.
 //!
 //! The constructors of `kernel::alloc`'s vectors and boxes take no node in Linux 7.3, but its
@@ -24,8 +24,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use pin_init::Zeroable;
 
-/// The largest number of layouts of which a cache has memory. The objects of a connection have
-/// eleven.
+/// The maximum number of layouts in a cache. The objects of a connection have eleven.
 const LAYOUTS: usize = 16;
 
 /// An allocator whose memory a cache may have.
@@ -42,7 +41,7 @@ impl CacheAllocator for KVmalloc {
     const CONTIGUOUS: bool = false;
 }
 
-/// Allocates memory: that of a cache, if it has some, or else memory on a node if there is some.
+/// Allocates memory from a cache, or, if the cache has none, on a node if possible.
 #[derive(Clone, Copy)]
 pub(crate) struct NumaAlloc<'a> {
     node: NumaNode,
@@ -60,7 +59,7 @@ impl<'a> NumaAlloc<'a> {
         Self { node, cache }
     }
 
-    /// Allocates memory for `n` values, none of which is initialised. May sleep if `gfp` allows it.
+    /// Allocates memory for `n` values, none of which is initialised. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -77,7 +76,7 @@ impl<'a> NumaAlloc<'a> {
         Ok(A::alloc(layout, gfp, self.node)?.cast())
     }
 
-    /// Creates an empty vector with capacity for `n` values. May sleep if `gfp` allows it.
+    /// Creates an empty vector with capacity for `n` values. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -97,7 +96,7 @@ impl<'a> NumaAlloc<'a> {
         })
     }
 
-    /// Creates a vector of `n` zeroed values. May sleep if `gfp` allows it.
+    /// Creates a vector of `n` zeroed values. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -118,7 +117,7 @@ impl<'a> NumaAlloc<'a> {
     }
 
     /// Creates a box whose value the caller writes. The value refers to the same cache, if there is
-    /// one. May sleep if `gfp` allows it.
+    /// one. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -140,7 +139,7 @@ pub(crate) struct MemCache {
 
 /// The memory of a cache, by its layout.
 struct Lists {
-    /// Whether the cache takes memory.
+    /// Whether the cache accepts memory.
     open: bool,
     /// The node on which the memory was allocated.
     node: NumaNode,
@@ -167,7 +166,7 @@ struct FreeList {
 unsafe impl Send for FreeList {}
 
 impl MemCache {
-    /// Creates an empty cache, which takes no memory before [`Self::open`]. May sleep.
+    /// Creates an empty cache, which accepts no memory before [`Self::open`]. May sleep.
     ///
     /// # Errors
     ///
@@ -181,8 +180,8 @@ impl MemCache {
         )
     }
 
-    /// Lets the cache take the memory of objects that are dropped. Frees memory that was allocated
-    /// on another node than `node`.
+    /// Lets the cache accept the memory of dropped objects. Frees memory that was allocated on
+    /// another node than `node`.
     pub(crate) fn open(&self, node: NumaNode) {
         let mut lists = self.lists.lock();
         lists.open = true;
@@ -202,7 +201,7 @@ impl MemCache {
         }
     }
 
-    /// Frees the memory in the cache, which takes no more before [`Self::open`] is called again.
+    /// Frees the memory in the cache, which accepts no more before [`Self::open`] is called again.
     pub(crate) fn close(&self) {
         self.lists.lock().open = false;
         self.clear();
@@ -215,12 +214,12 @@ impl MemCache {
         lists.lists.iter().map(|s| s.count * s.layout.size()).sum()
     }
 
-    /// Takes a block with this layout, which `A` allocated, out of the cache.
+    /// Removes and returns a block with this layout, which `A` allocated.
     fn take<A: CacheAllocator>(&self, layout: Layout) -> Option<NonNull<u8>> {
         self.lists.lock().list::<A>(layout)?.pop()
     }
 
-    /// Puts a block into the cache, or frees it if the cache does not take it.
+    /// Puts a block into the cache, or frees it if the cache does not accept it.
     ///
     /// # Safety
     ///
@@ -265,7 +264,7 @@ impl Lists {
         Some(list)
     }
 
-    /// Takes the blocks of a list out. Dropping the result frees them.
+    /// Removes and returns the blocks of a list. Dropping the result frees them.
     fn take(&mut self, index: usize) -> Option<FreeList> {
         let list = self.lists.get_mut(index)?;
         Some(core::mem::replace(list, FreeList::EMPTY))
@@ -360,7 +359,7 @@ impl<T: Cached> Drop for CachedBox<T> {
         };
         let memory = KBox::into_raw(KBox::drop_contents(value));
         // SAFETY: The pointer of a box is not null. `Kmalloc` allocated it for a value of this
-        // type, which was dropped, and the box was given up.
+        // type, which was dropped, and the box no longer owns it.
         unsafe { cache.put::<Kmalloc>(NonNull::new_unchecked(memory).cast(), Layout::new::<T>()) };
     }
 }
@@ -402,7 +401,7 @@ impl<T, A: CacheAllocator> Drop for CachedVec<T, A> {
         values.clear();
         let (memory, _, _) = values.into_raw_parts();
         // SAFETY: The pointer of a vector is not null. `A` allocated it for as many values as the
-        // capacity says, which is not zero. They were dropped, and the vector was given up.
+        // capacity says, which is not zero. They were dropped, and the vector no longer owns it.
         unsafe { cache.put::<A>(NonNull::new_unchecked(memory).cast(), layout) };
     }
 }

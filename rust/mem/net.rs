@@ -43,7 +43,7 @@ impl Net {
         unsafe { Self::from_raw(&raw const bindings::init_net) }
     }
 
-    /// Returns the number of the namespace, which no other one has or will have.
+    /// Returns the number of the namespace, which is never reused.
     pub(crate) fn cookie(&self) -> u64 {
         // SAFETY: By the type invariant the namespace is referenced. The number does not change.
         unsafe { raw::rr_net_cookie(self.as_ptr()) }
@@ -168,13 +168,12 @@ impl SockAddr {
         }
     }
 
-    /// Returns the address without its port: an IPv4 address as it is mapped into IPv6; the
-    /// unspecified address for other families.
+    /// Returns the address without its port: an IPv4 address as mapped into IPv6; the unspecified
+    /// address for other families.
     pub(crate) fn ip(&self) -> [u8; 16] {
         const NONE: [u8; 16] = [0; 16];
         const MAPPED: [u8; 16] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0, 0, 0];
-        // An IPv4 address is behind family and port; in front of an IPv6 address is the flow label,
-        // too.
+        // An IPv4 address follows family and port; an IPv6 address also follows the flow label.
         let (mut ip, at, skipped) = match u32::from(self.family()) {
             bindings::AF_INET => (MAPPED, 4, 12),
             bindings::AF_INET6 => (NONE, 8, 0),

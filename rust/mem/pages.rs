@@ -54,7 +54,7 @@ impl PageRef {
         ManuallyDrop::new(self).0
     }
 
-    /// Returns whether something else has references to the page: it belongs to the page cache.
+    /// Returns whether others hold references to the page, as the page cache does.
     #[inline]
     pub(crate) fn is_shared(&self) -> bool {
         // SAFETY: By the type invariant the value owns a reference.
@@ -80,7 +80,7 @@ impl PageRef {
 }
 
 impl From<Page> for PageRef {
-    /// Keeps the reference alone. The contents are not accessible any more.
+    /// Keeps only the reference. The contents are no longer accessible.
     fn from(page: Page) -> Self {
         page.0
     }
@@ -93,8 +93,8 @@ impl Drop for PageRef {
     }
 }
 
-/// Returns whether something else may have references to a page. A page within a larger folio has
-/// no count of its own, and counts as shared: it belongs to the page cache.
+/// Returns whether others may hold references to a page. A page within a larger folio has no count
+/// of its own, and counts as shared: it belongs to the page cache.
 ///
 /// # Safety
 ///
@@ -117,7 +117,7 @@ fn forget_behind<T, A: Allocator>(values: &mut Vec<T, A>, len: usize) {
 }
 
 /// Moves the last `n` pages of `from` to the end of `to`: fewer if there are fewer, or if `to`
-/// lacks the room. Their order stays.
+/// lacks space. Their order is kept.
 pub(super) fn move_last<A: Allocator, B: Allocator>(
     from: &mut Vec<Page, A>,
     to: &mut Vec<Page, B>,
@@ -154,7 +154,7 @@ impl Page {
         Self::allocate(GFP_KERNEL)
     }
 
-    /// Allocates a page. May sleep if `gfp` allows it.
+    /// Allocates a page. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///

@@ -9,12 +9,11 @@ use kernel::num::casts::u32_as_usize;
 
 use super::{Piece, PAGE};
 
-/// Whether two `struct page`s are adjacent exactly if their pages are. With classic sparsemem the
-/// maps of two sections that are not adjacent may be.
+/// Whether two `struct page`s are adjacent exactly if their pages are. With classic sparsemem, the
+/// maps of two sections may be adjacent although the sections are not.
 const ONE_MEMORY_MAP: bool = cfg!(any(CONFIG_SPARSEMEM_VMEMMAP, CONFIG_FLATMEM));
 
-/// Bytes in an array of pages. They may begin and end within a page, and take the pages between as
-/// a whole.
+/// Bytes in an array of pages. They may begin and end within a page, and fill the pages between.
 ///
 /// # Invariants
 ///

@@ -36,7 +36,7 @@ impl PagePool {
         Arc::pin_init(pool, GFP_KERNEL)
     }
 
-    /// Adds `n` pages to `pages`. May sleep if `gfp` allows it.
+    /// Adds `n` pages to `pages`. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -68,15 +68,15 @@ impl PagePool {
         Ok(())
     }
 
-    /// Puts all pages but the first `kept` of a vector back, whose capacity stays. Those that
-    /// exceed the bound are freed.
+    /// Returns all pages of a vector but the first `kept` to the pool. The capacity of the vector
+    /// stays. Pages that exceed the bound are freed.
     pub(crate) fn put_behind<A: Allocator>(&self, kept: usize, pages: &mut Vec<Page, A>) {
         if let Some(more @ 1..) = pages.len().checked_sub(kept) {
             self.put_last(more, pages);
         }
     }
 
-    /// Puts the last `n` pages of a vector back.
+    /// Returns the last `n` pages of a vector to the pool.
     #[inline(never)]
     fn put_last<A: Allocator>(&self, n: usize, pages: &mut Vec<Page, A>) {
         let kept = pages.len().saturating_sub(n);
@@ -180,7 +180,7 @@ mod tests {
         pool.put_behind(1, &mut pages);
         assert_eq!((pages.len(), pool.free()), (1, 2));
         assert_eq!(pages.first_mut().map(|page| page.bytes()[0]), Some(1));
-        // There are no more than are kept.
+        // The vector has no more pages than it keeps.
         pool.put_behind(2, &mut pages);
         assert_eq!((pages.len(), pool.free()), (1, 2));
         Ok(())

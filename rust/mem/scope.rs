@@ -2,10 +2,10 @@
 
 //! Allocation scopes of a task, which `kernel::alloc` lacks in Linux 7.3.
 //!
-//! A file system that the allocator waits for may itself wait for a connection. Whatever the file
-//! system waits for therefore allocates within such a scope. Drivers also allocate while an object
-//! is changed, drained or destroyed, and any task may drop the last reference to an object; so the
-//! code that ends an object enters the scope itself.
+//! The allocator may wait for a file system that itself waits for a connection. All work that the
+//! file system may wait for therefore allocates within such a scope. Drivers also allocate while an
+//! object is changed, drained or destroyed, and any task may drop the last reference to an object,
+//! so the code that destroys an object enters the scope itself.
 //!
 //! C header: [`include/linux/sched/mm.h`](srctree/include/linux/sched/mm.h)
 

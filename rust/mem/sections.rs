@@ -6,8 +6,8 @@ use kernel::num::casts::u32_as_usize;
 
 use super::{Payload, Piece, PAGE};
 
-/// Bytes in three sections, any of which may be empty: a piece, pages, and another piece. They are
-/// removed from the front.
+/// Bytes in three sections, any of which may be empty: a piece, pages, and a second piece. Bytes
+/// are removed from the front.
 #[derive(Clone, Copy)]
 pub(crate) struct Sections<'a> {
     before: Option<Piece>,
@@ -47,7 +47,7 @@ impl<'a> Sections<'a> {
         ends + u8::from(!self.pages.is_empty()) == 1
     }
 
-    /// Removes all bytes, and returns the sections. A piece that is returned has bytes.
+    /// Removes all bytes, and returns the sections. A returned piece is not empty.
     pub(crate) fn take(&mut self) -> (Option<Piece>, Payload<'a>, Option<Piece>) {
         let pages = core::mem::replace(&mut self.pages, Payload::EMPTY);
         // All bytes of the first piece may have been removed.

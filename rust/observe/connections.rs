@@ -73,7 +73,7 @@ impl Counts {
 /// Credits and calls in progress.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Credits {
-    /// Maximum number that the requester asks for, or that the responder may grant.
+    /// Maximum number that the requester requests, or that the responder may grant.
     pub(crate) limit: u32,
     pub(crate) granted: u32,
     /// Calls without a reply.
@@ -176,7 +176,7 @@ impl Role {
 }
 
 impl Loss {
-    /// Returns whether the connection ended against the will of this side.
+    /// Returns whether this side did not intend the end of the connection.
     pub(crate) const fn is_unwanted(self) -> bool {
         matches!(self, Self::Peer | Self::Failed)
     }

@@ -5,11 +5,11 @@
 //! connections of both roles. `peers` shows the module's memory of servers from earlier
 //! connections, which any write clears.
 //!
-//! debugfs reads a file's operations once more when the file is closed, long after the file may
-//! have been removed. The operations are part of the module, so a process with an open file must
-//! keep the module loaded. Operations with an owner do that: debugfs takes a reference to the owner
-//! when the file is opened, and releases it after it has read them for the last time. The files of
-//! `kernel::debugfs` have no owner.
+//! debugfs reads a file's operations again when the file is closed, possibly long after the file
+//! was removed. The operations are part of the module, so a process with an open file must keep the
+//! module loaded. Operations with an owner ensure that: debugfs takes a reference to the owner when
+//! the file is opened, and releases it after it has read the operations for the last time. The
+//! files of `kernel::debugfs` have no owner.
 //!
 //! C header: [`include/linux/debugfs.h`](srctree/include/linux/debugfs.h)
 
@@ -30,8 +30,8 @@ use super::stats::{BREACHES, REQUESTER_BREACHES};
 
 /// The module's debugfs directory. Dropping it removes the files, and waits for their readers.
 ///
-/// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing; that is
-/// no error.
+/// Without `CONFIG_DEBUG_FS`, or if debugfs refuses to create a file, the file is missing, which is
+/// not an error.
 pub(crate) struct Debugfs<P, C> {
     // Dropped first, because the files show the other fields.
     _dir: Dir,
@@ -46,8 +46,8 @@ where
 {
     /// Creates the directory and its files. Process context, may sleep.
     ///
-    /// A module does this last in its initialisation: if that failed later, the module would be
-    /// freed although files may be open.
+    /// A module calls this as the last step of its initialisation: if a later step failed, the
+    /// module would be freed although files may be open.
     pub(crate) fn new(peers: Arc<P>, connections: Arc<C>) -> Self {
         let dir = Dir::new(c"rpcrdma");
         // SAFETY: The counters are statics, and the fields below keep the tables until the
@@ -162,7 +162,7 @@ impl<T: fmt::Display> Operations<T> {
 }
 
 impl<T: fmt::Display + Reader> Operations<T> {
-    /// Operations of a file that shows the `T`, and passes on to the `T` what is written.
+    /// Operations of a file that shows the `T`, and passes each write to the `T`.
     const SHOW_AND_READ: Self = Self(
         bindings::file_operations {
             write: Some(write::<T>),
@@ -198,7 +198,7 @@ unsafe extern "C" fn show<T: fmt::Display>(seq: *mut bindings::seq_file, _: *mut
     0
 }
 
-/// Passes what was written to the data.
+/// Passes a write to the data.
 ///
 /// # Safety
 ///
@@ -217,7 +217,7 @@ unsafe extern "C" fn write<T: Reader>(
             .cast::<T>()
     };
     let text = UserSlice::new(UserPtr::from_ptr(text.cast_mut().cast()), len);
-    // CAST: A length fits, as the VFS allows none above `MAX_RW_COUNT`, and so does an errno.
+    // CAST: A length fits, since the VFS permits none above `MAX_RW_COUNT`, and so does an errno.
     data.read_from_slice(&mut text.reader())
         .map_or_else(|error| error.to_errno() as isize, |()| len as isize)
 }

@@ -18,7 +18,7 @@ pub(crate) use requester::{requester_breach, RequesterBreach, REQUESTER_BREACHES
 
 /// A counter.
 ///
-/// It is accessed with relaxed ordering: a reader may see several counters as of different moments.
+/// Counters are accessed with relaxed ordering: a reader may see values of different moments.
 pub(crate) struct Counter(Atomic<u64>);
 
 impl Counter {
@@ -38,8 +38,8 @@ impl Counter {
 
 /// Counters of the kinds of a breach, for the whole module.
 ///
-/// Breaches are rare, so they are not counted for each transport. If a counter is not zero, the
-/// trace event that belongs to it shows the peer.
+/// Breaches are rare, so they are not counted for each transport. The trace event that belongs to a
+/// counter shows the peer.
 pub(crate) struct BreachCounters<const N: usize> {
     names: &'static [&'static str],
     counters: [Counter; N],
@@ -61,7 +61,7 @@ impl<const N: usize> BreachCounters<N> {
     }
 }
 
-/// One line `name count` for each kind of breach.
+/// Writes a line `name count` for each kind of breach.
 impl<const N: usize> fmt::Display for BreachCounters<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut lines = self.names.iter().zip(&self.counters);
@@ -76,13 +76,13 @@ impl<const N: usize> fmt::Display for BreachCounters<N> {
 pub(crate) struct Stats {
     fixup: Counter,
     hardway: Counter,
-    /// Calls that could not be prepared, or have to be prepared again.
+    /// Calls that could not be prepared, or must be prepared again.
     pub(crate) failed_marshal: Counter,
-    /// Replies that were refused, or that report that the call was refused.
+    /// Replies that were refused, or that report the refusal of the call.
     pub(crate) bad_reply: Counter,
     /// Memory regions that were allocated.
     pub(crate) mrs_allocated: Counter,
-    /// Calls that have to wait because the send queue has no room.
+    /// Calls that waited because the send queue was full.
     pub(crate) send_queue_full: Counter,
 }
 
@@ -106,8 +106,8 @@ impl Stats {
         }
     }
 
-    /// Counts a buffer of `bytes` that was allocated because a request did not fit into its
-    /// persistent one.
+    /// Counts a buffer of `bytes` that was allocated because a request did not fit its persistent
+    /// buffer.
     pub(crate) fn hardway(&self, bytes: usize) {
         self.hardway.add(bytes as u64);
     }

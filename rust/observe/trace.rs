@@ -57,7 +57,7 @@ pub(crate) use session::*;
 /// A string of an event, truncated to 63 bytes.
 type StackString = crate::text::StackString<64>;
 
-/// A value, or a closure in [`Lazy`], that gives an argument of type `T`.
+/// A value, or a closure in [`Lazy`], that yields an argument of type `T`.
 pub(crate) trait Source<T> {
     /// Returns the argument. Called only while the event is enabled.
     fn get(self) -> T;
@@ -122,7 +122,7 @@ impl Peer {
         }
     }
 
-    /// Returns address and port in one string, as the events of the server have them.
+    /// Returns address and port in one string, as in the events of the server.
     fn endpoint(&self) -> StackString {
         StackString::new(&fmt!("{}", *self))
     }
@@ -193,8 +193,8 @@ impl SockAddrBytes {
     /// `sizeof(struct sockaddr_in6)`.
     const LEN: usize = core::mem::size_of::<kernel::bindings::sockaddr_in6>();
 
-    /// Copies as much as fits of a socket address in the form of `struct sockaddr`. An empty slice
-    /// means that the address is unknown.
+    /// Copies a socket address in the form of `struct sockaddr`, truncated if necessary. An empty
+    /// slice means that the address is unknown.
     fn new(sockaddr: &[u8]) -> Self {
         let mut bytes = [0; Self::LEN];
         for (to, from) in bytes.iter_mut().zip(sockaddr) {
@@ -210,7 +210,7 @@ trait Field {
     /// The parameter's type in C.
     type C;
 
-    /// Returns the value in the form that C takes. A pointer is valid while `self` is borrowed.
+    /// Returns the value in the form that C expects. A pointer is valid while `self` is borrowed.
     fn to_c(&self) -> Self::C;
 }
 
@@ -256,7 +256,7 @@ impl Field for SockAddrBytes {
     }
 }
 
-/// Converts a length or count to the type that events have for it.
+/// Converts a length or count to the type that events use for it.
 #[inline(always)]
 fn count(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)

@@ -16,17 +16,17 @@ pub const CREDITS: u32 = 16;
 /// Why a call is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// It is not an RDMA_MSG.
+    /// The message is not an RDMA_MSG.
     Form,
-    /// It has chunks.
+    /// The message has chunks.
     Chunks,
     /// The RPC message's XID is not that of the transport header.
     Xid,
-    /// It is longer than the room for it.
+    /// The RPC message is too long for its buffer.
     TooLong,
     /// More calls are outstanding than were ever granted.
     Overflow,
-    /// No service takes calls, not yet or not any more.
+    /// No service accepts calls, because it has not started or has ended.
     NotServed,
 }
 
@@ -37,8 +37,8 @@ impl Refusal {
         !matches!(self, Self::NotServed)
     }
 
-    /// Returns whether the connection has to be closed. A peer that exceeds its credits would use
-    /// up the Receives that replies in the other direction need. A malformed call is only dropped.
+    /// Returns whether the connection must be closed. A peer that exceeds its credits would use up
+    /// the Receives that replies in the other direction need. A malformed call is only dropped.
     //= 8167-4-3 each direction has its own credits
     pub const fn ends_connection(self) -> bool {
         matches!(self, Self::Overflow)
@@ -70,8 +70,8 @@ pub const fn is_rpc_call(rpc: &[u8]) -> bool {
 }
 
 /// Returns whether a message of this version answers a call of its receiver: it is an RDMA_ERROR,
-/// or an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are looked at, so
-/// that a responder can ask this about every message. [`message`] checks the answer.
+/// or an RDMA_MSG without chunks whose RPC message is a reply. Only a few words are compared, so
+/// that a responder can check every message. [`message`] checks the answer.
 #[inline]
 //= 8167-4-2 direction told by RPC message type
 pub fn is_answer(version: Version, bytes: &[u8]) -> bool {

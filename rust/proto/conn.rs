@@ -25,7 +25,7 @@
 /// The state of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
-    /// Made, not started.
+    /// Created, not started.
     Idle,
     /// Waiting for the address to be resolved.
     Resolving,
@@ -64,27 +64,27 @@ pub enum Event {
     /// The peer's host did not answer. Once the connection is up: the Ethernet address of the
     /// peer's host is no longer the one that the connection is bound to (RoCE).
     Unreachable,
-    /// The peer has refused: it does not listen, or accepts no more connections. Once the
-    /// connection is up: the peer has left before our last message of the handshake reached it.
+    /// The peer refused: it does not listen, or accepts no more connections. Once the connection is
+    /// up: the peer left before our last message of the handshake reached it.
     Rejected,
-    /// The peer has refused since it still keeps an earlier connection of ours.
+    /// The peer refused because it still keeps an earlier connection of ours.
     RejectedStale,
     /// Local: a step took too long.
     Timeout,
     /// The peer or the fabric has ended the connection, or a queue pair failed.
     Disconnected,
-    /// The device is going away.
+    /// The device is being removed.
     DeviceRemoval,
     /// The address has moved to another device.
     AddrChange,
-    /// Local: give the connection up.
+    /// Local: close the connection.
     Close,
 }
 
 /// Why a connection ended, in the classes that callers of SUNRPC distinguish.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// `ECONNREFUSED`: the peer has refused.
+    /// `ECONNREFUSED`: the peer refused.
     Refused,
     /// `ENETUNREACH`: there is no route to the peer, or the device was removed.
     Unreachable,
@@ -103,7 +103,8 @@ pub enum Step {
     To(State),
     /// The event is late; nothing changes.
     Ignore,
-    /// The event cannot happen in this state: a bug here or in the CM. Nothing changes.
+    /// The event cannot happen in this state: a bug here or in the connection manager. Nothing
+    /// changes.
     Invalid,
 }
 
@@ -188,7 +189,7 @@ pub struct Conn {
 }
 
 impl Conn {
-    /// Makes a connection that was not started yet.
+    /// Makes a connection that has not been started.
     pub const fn new() -> Self {
         Self {
             state: State::Idle,

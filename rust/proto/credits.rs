@@ -16,14 +16,14 @@ pub fn effective(grant: u32, max: u32) -> u32 {
     grant.clamp(1, max.max(1))
 }
 
-/// The credits of one direction of one connection, as the requester sees them. An RPC that was sent
-/// and then given up occupies a credit until the responder answers it.
+/// The credits of one direction of one connection, as the requester sees them. An RPC that was
+/// aborted after it was sent occupies a credit until the responder answers it.
 //= 8166-3.3.1-1 one credit before the first reply
 //= 8166-3.3.1-2 calls do not exceed latest grant
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credits {
     limit: u32,
-    /// The number of RPCs that were given up and not answered.
+    /// The number of aborted RPCs that were not answered.
     unanswered: u32,
 }
 
@@ -44,26 +44,26 @@ impl Credits {
         self.limit
     }
 
-    /// Returns how many RPCs were given up and not answered.
+    /// Returns how many aborted RPCs were not answered.
     pub const fn unanswered(&self) -> u32 {
         self.unanswered
     }
 
-    /// Notes that an RPC is given up which was sent and not answered.
+    /// Records the abort of an RPC that was sent and not answered.
     pub fn given_up(&mut self) {
         self.unanswered = self.unanswered.saturating_add(1);
     }
 
-    /// Notes a reply that matches no RPC. If RPCs were given up, it answers one of them. The caller
-    /// must not pass the reply to an RPC that is just being given up: no [`Self::given_up`] follows
-    /// for it. Returns whether RPCs were given up.
+    /// Records a reply that matches no RPC. If RPCs were aborted, the reply answers one of them.
+    /// The caller must not pass the reply to an RPC that is being aborted: no [`Self::given_up`]
+    /// follows for it. Returns whether RPCs were aborted.
     pub fn unmatched_reply(&mut self) -> bool {
         let expected = self.unanswered != 0;
         self.unanswered = self.unanswered.saturating_sub(1);
         expected
     }
 
-    /// Returns how many RPCs may be in flight besides those that were given up. If it is zero, only
+    /// Returns how many RPCs may be in flight besides the aborted ones. If the result is zero, only
     /// a new connection helps.
     pub const fn left(&self) -> u32 {
         self.limit.saturating_sub(self.unanswered)

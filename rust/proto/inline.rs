@@ -2,8 +2,8 @@
 
 //! Inline thresholds: the longest message that one Send can carry, in each direction.
 //!
-//! RFC 8797 section 4.2: the sender's send size or the receiver's receive size, whichever is less,
-//! as the peers announced them in their private data. Settings may differ at every connection.
+//! RFC 8797 section 4.2: the lesser of the sender's send size and the receiver's receive size, as
+//! the peers announced them in their private data. Settings may differ at every connection.
 
 use super::super::wire::cm_private::Settings;
 use super::super::wire::Version;

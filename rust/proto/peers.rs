@@ -33,8 +33,8 @@ pub struct Entry {
     pub key: Key,
     /// The time when the entry expires.
     pub until: u64,
-    /// Version one has to be used with the peer. Otherwise one negotiation did not end, and a
-    /// second one will be tried.
+    /// Version one must be used with the peer. Otherwise one negotiation did not end, and a second
+    /// one will be tried.
     pub one_only: bool,
 }
 
@@ -52,7 +52,7 @@ impl Peers {
         }
     }
 
-    /// Returns whether version one has to be used with a peer.
+    /// Returns whether version one must be used with a peer.
     pub fn is_one_only(&self, key: &Key, now: u64) -> bool {
         self.entries(now).any(|e| e.key == *key && e.one_only)
     }
@@ -82,7 +82,7 @@ impl Peers {
         }
     }
 
-    /// Forgets all peers.
+    /// Removes all peers.
     pub fn clear(&mut self) {
         self.entries = [None; CAPACITY];
     }

@@ -5,7 +5,7 @@
 //!
 //! A [`Session`] joins the negotiation of the version ([`super::version`]), the characteristics of
 //! both peers and the size of the Receives ([`super::xchar`]). It serves either side of a
-//! connection. It does no I/O: the caller tells it what has happened, and asks what to do.
+//! connection. It does no I/O: the caller reports events, and asks what to do.
 //!
 //! ```text
 //!   on_message, on_undecodable, on_sent,        ┌─────────┐  poll ► Output: send, post,
@@ -14,15 +14,15 @@
 //! ```
 //!
 //! After each input the caller calls [`Session::poll`] until it returns `None`, reads
-//! [`Session::terms`], and calls [`Session::on_timer`] every few seconds. All
-//! methods are for any context, but change the session: the caller locks.
+//! [`Session::terms`], and calls [`Session::on_timer`] every few seconds. All methods may be called
+//! in any context. They change the session, so the caller locks.
 //!
 //! # The path of ordinary messages
 //!
 //! Calls and replies need the session only while [`Terms::watch`] is set: until the first reply.
 //! The caller copies [`Terms`] when the generation has changed, and keeps the generation with each
-//! call that it prepares. When the call is posted, [`Terms::voids`] says whether it has to be
-//! prepared again. These messages always go to the session, whatever `watch` says:
+//! call that it prepares. When the call is posted, [`Terms::voids`] says whether it must be
+//! prepared again. The following messages always go to the session, even if `watch` is clear:
 //!
 //! - RDMA2_OPTIONAL, and RDMA_ERROR whose XID is not that of a call;
 //! - messages of another version than [`Terms::version`], and messages that do not decode;
@@ -30,19 +30,19 @@
 //!
 //! # Order of a lower limit
 //!
-//! To ask the peer for smaller Receives means to keep to the smaller size at once. The session
-//! therefore changes the terms first and returns [`Output::Void`]. It sends the request after the
-//! caller has said by [`Session::on_voided`] that every message which is posted from now on keeps
-//! to the terms.
+//! A side that asks the peer for smaller Receives must observe the smaller size at once. The
+//! session therefore changes the terms first and returns [`Output::Void`]. It sends the request
+//! after the caller has reported by [`Session::on_voided`] that every message posted from now on
+//! observes the new terms.
 //!
 //! # Receives
 //!
-//! Each side posts [`SPARE_RECEIVES`] more Receives than it has granted credits and expects
-//! replies: one for a message of the peer's own accord, one for the peer's answer to ours. A peer
-//! whose private data do not promise the same may have a Receive for each credit and no other. A
-//! message of our own accord then takes a credit: it waits for [`Session::on_room`], and the caller
-//! learns by [`Output::Operated`] that it is posted. The session sends one message of its own
-//! accord at a time: a further one waits for the answer, or for [`PAUSE_MS`] if no answer is due.
+//! Each side posts [`SPARE_RECEIVES`] Receives beyond those for granted credits and expected
+//! replies: one for an unsolicited message of the peer, one for the peer's answer to ours. A peer
+//! whose private data do not promise the same may have only a Receive for each credit. An
+//! unsolicited message then takes a credit: it waits for [`Session::on_room`], and
+//! [`Output::Operated`] reports that it is posted. The session sends one unsolicited message at a
+//! time: the next one waits for the answer, or for [`PAUSE_MS`] if no answer is due.
 
 use super::super::wire::cm_private::Settings as PrivateData;
 use super::super::wire::xchar::BackwardSupport;
@@ -66,12 +66,12 @@ use control::Queue;
 use output::News;
 use settings::Settings;
 
-/// The number of Receives that each side of a version-two connection posts besides those for calls
-/// and replies.
+/// The number of Receives that each side of a version-two connection posts in addition to those for
+/// calls and replies.
 pub const SPARE_RECEIVES: u32 = 2;
 
-/// How long the session waits after a control message without an answer, in milliseconds, until it
-/// sends the next one. The peer has then posted the Receive again.
+/// How long the session waits after a control message that gets no answer before it sends the next
+/// one, in milliseconds. By then the peer has reposted the Receive.
 pub const PAUSE_MS: u64 = 1_000;
 
 /// Returns the size of the Receives to post on a new connection on which version two may be used,
@@ -89,9 +89,9 @@ pub const fn least_receive(may_use_two: bool, wanted: u32) -> u32 {
 /// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// It has asked for the connection, and is the requester of the forward direction.
+    /// The side that requested the connection: the requester of the forward direction.
     Client,
-    /// It has accepted the connection, and is the responder of the forward direction.
+    /// The side that accepted the connection: the responder of the forward direction.
     Server,
 }
 
@@ -102,13 +102,13 @@ pub struct Announced {
     pub two: bool,
     /// The peer posts [`SPARE_RECEIVES`] for operations, besides those for calls and replies.
     pub spares: bool,
-    /// The most bytes of the peer's Sends and of its Receives, if they hold in version two from the
-    /// first message on. The peer then also understands the characteristic of ours.
+    /// The maximum number of bytes of the peer's Sends and of its Receives, if they hold in version
+    /// two from the first message on. The peer then also understands the characteristic of ours.
     pub sizes: Option<(u32, u32)>,
 }
 
 impl Announced {
-    /// Returns what these private data say, if there are any.
+    /// Returns the announcement in private data, if there are any.
     pub fn of(peer: Option<&PrivateData>) -> Self {
         let sizes = peer.and_then(PrivateData::in_version_two);
         Self {
@@ -135,14 +135,14 @@ pub struct Config {
     /// The size of the posted Receives in bytes. Where version two may be used it is at least 4096:
     /// see [`least_receive`].
     pub receive: u32,
-    /// The most bytes that this end sends in one message.
+    /// The maximum number of bytes that this end sends in one message.
     pub send: u32,
     /// This end as a requester accepts remote invalidation.
     pub invalidation: bool,
     /// This end's support of backward-direction messages.
     pub backward: BackwardSupport,
     /// The XID of the first control message. A random number makes it unlikely that a call has the
-    /// same one.
+    /// same XID.
     pub xid: u32,
 }
 
@@ -171,29 +171,29 @@ pub struct Session {
     terms: Terms,
     /// The connection is lost.
     lost: bool,
-    /// When the first message counts as unanswered.
+    /// The time at which the first message counts as unanswered.
     answer_by: Option<u64>,
-    /// Whether the peer has a Receive for a message of our own accord.
+    /// Whether the peer has a Receive for an unsolicited message.
     room: Room,
 }
 
-/// Whether the peer has a Receive for a message of our own accord.
+/// Whether the peer has a Receive for an unsolicited message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Room {
-    /// It always has one.
+    /// The peer always has a Receive.
     Always,
-    /// The caller was not asked for one.
+    /// The caller has not been asked to keep one free.
     Unknown,
-    /// The caller was asked, and has kept none free yet.
+    /// The caller has been asked, and has kept none free yet.
     Asked,
     /// The caller keeps one free.
     Kept,
 }
 
 impl Session {
-    /// Starts the session of a new connection. A server sends replies of 4096 bytes in any case,
-    /// since its clients may count on them. With Receives of less than 4096 bytes there is only
-    /// version one.
+    /// Starts the session of a new connection. A server always sends replies of up to 4096 bytes,
+    /// since its clients may rely on that. With Receives of less than 4096 bytes only version one
+    /// is used.
     //= V2-2.3-1 inline threshold of 4096 bytes
     pub fn new(mut config: Config) -> Self {
         let default = Version::Two.default_inline();
@@ -274,7 +274,7 @@ impl Session {
         (low.number(), high.number())
     }
 
-    /// Notes that a client has sent the call with this XID. Needed while [`Terms::settled`] is
+    /// Records that a client has sent the call with this XID. Needed while [`Terms::settled`] is
     /// false.
     pub fn on_sent(&mut self, xid: u32, now: u64) {
         if let Stage::Client(negotiation) = &mut self.stage {
@@ -284,7 +284,7 @@ impl Session {
         }
     }
 
-    /// Notes that a server has sent its first reply; further ones change nothing. Needed while
+    /// Records that a server has sent its first reply; further ones change nothing. Needed while
     /// [`Terms::watch`] is set.
     pub fn on_replied(&mut self) {
         if let Stage::Pinned { replied, .. } = &mut self.stage {
@@ -293,8 +293,8 @@ impl Session {
         self.refresh();
     }
 
-    /// Notes an inline reply of `len` bytes, header included, that is longer than
-    /// [`Terms::expected`]. The requester may count on replies of this length from now on.
+    /// Records an inline reply of `len` bytes, header included, that is longer than
+    /// [`Terms::expected`]. From now on the requester may rely on replies of this length.
     pub fn on_long_reply(&mut self, len: u32) {
         self.known = self.known.max(len);
         self.refresh();
@@ -317,15 +317,15 @@ impl Session {
         }
     }
 
-    /// Notes that the caller keeps a Receive of the peer free, as [`Output::Room`] has asked.
+    /// Records that the caller keeps a Receive of the peer free, as [`Output::Room`] requested.
     pub fn on_room(&mut self) {
         if self.room == Room::Asked {
             self.room = Room::Kept;
         }
     }
 
-    /// Handles the loss of the connection. Returns what to know about the peer. The session has
-    /// ended. Its terms remain, since messages that had arrived before are still handled.
+    /// Handles the loss of the connection, which ends the session. Returns the knowledge to keep
+    /// about the peer. The terms remain, since messages that had arrived before are still handled.
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
         self.lost = true;
         match &mut self.stage {
@@ -355,23 +355,23 @@ impl Session {
         Ok(())
     }
 
-    /// Notes that every message which is posted from now on keeps to the terms of `generation` or a
-    /// later one.
+    /// Records that every message posted from now on observes the terms of `generation` or a later
+    /// one.
     pub fn on_voided(&mut self, generation: u32) {
         if !self.terms.voids(generation) {
             self.queue.release();
         }
     }
 
-    /// Notes that all Receives which are posted from now on have `size` bytes, as [`Output::Post`]
-    /// has said, while `smaller` of the posted ones have less.
+    /// Records that all Receives posted from now on have `size` bytes, as [`Output::Post`]
+    /// requested, while `smaller` of the posted ones have less.
     pub fn on_posting(&mut self, size: u32, smaller: u32) {
         self.news.posted = None;
         self.receives.on_posting(size, smaller);
         self.refresh();
     }
 
-    /// Notes that Receives of the size in [`Output::Post`] cannot be posted. The former size
+    /// Records that Receives of the size in [`Output::Post`] cannot be posted. The former size
     /// remains.
     pub fn on_post_failed(&mut self) {
         self.news.posted = None;
@@ -379,15 +379,15 @@ impl Session {
         self.refresh();
     }
 
-    /// Notes that `count` of the smaller Receives, which [`Session::on_posting`] has counted, have
-    /// completed.
+    /// Records that `count` of the smaller Receives, which [`Session::on_posting`] has counted,
+    /// have completed.
     pub fn on_consumed(&mut self, count: u32) {
         self.receives.on_consumed(count);
         self.refresh();
     }
 
     /// Returns whether control messages may be sent: version two is settled. A server sends its
-    /// first reply before, since a client expects nothing else.
+    /// first reply before any control message, since a client expects nothing else.
     fn may_control(&self) -> bool {
         match &self.stage {
             Stage::Client(negotiation) => negotiation.settled() == Some(Version::Two),
@@ -397,7 +397,7 @@ impl Session {
     }
 
     /// Starts the time for the answer to the first message. A peer that has announced version two
-    /// takes as long as it likes, as in version one: its silence says nothing about the version.
+    /// may take any time, as in version one: its silence says nothing about the version.
     fn start_timer(&mut self, now: u64) {
         if self.config.announced.two {
             return;

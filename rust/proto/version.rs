@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Which version of the protocol to use with a peer: version two, section 5.
+//! Determines which version of the protocol to use with a peer: version two, section 5.
 //!
 //! ```text
 //!                   on_sent          non-error reply in version two
@@ -16,9 +16,9 @@
 //! ```
 //!
 //! The requester's first message is in version two. It has at most 1024 bytes, since the peer may
-//! support version one only, and no other message follows until it is answered. Whatever else a
-//! peer answers, version one is used with it: the mount has to come up. [`Memory`] says what is
-//! worth knowing for the next connection to the same peer; [`super::peers`] keeps it.
+//! support version one only, and no other message follows until it is answered. After any other
+//! answer of the peer, version one is used, so that the mount succeeds. [`Memory`] is the knowledge
+//! for the next connection to the same peer; [`super::peers`] keeps it.
 
 use super::super::wire::message::{Body, ErrorBody};
 use super::super::wire::{Direction, Message, Version};
@@ -29,7 +29,7 @@ pub const ANSWER_TIMEOUT_MS: u64 = 5_000;
 /// The administrator's setting: the version that a requester uses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Setting {
-    /// Version two with servers that have said that they support it, version one with others.
+    /// Version two with servers that announce it, version one with others.
     #[default]
     Auto,
     /// Version one.
@@ -60,21 +60,21 @@ impl Setting {
 /// Knowledge about a peer for the next connection to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Memory {
-    /// It supports version one only.
+    /// The peer supports version one only.
     OneOnly,
-    /// It has shown that it knows version two, but the negotiation did not end. If the next one
-    /// does not end either, version one has to be used.
+    /// The peer has shown that it knows version two, but the negotiation did not end. If the next
+    /// one does not end either, version one must be used.
     Doubt,
-    /// It supports version two: forget what was known.
+    /// The peer supports version two: remove its entry.
     Forget,
 }
 
 /// Why a connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The peer has closed it, or has stopped to answer.
+    /// The peer closed it, or stopped answering.
     Peer,
-    /// The local side has ended it: the mount is gone, the device is removed, an address has
+    /// The local side ended it: the mount is gone, the device was removed, or an address has
     /// changed.
     Local,
 }
@@ -105,7 +105,8 @@ pub enum Answer {
 }
 
 impl Answer {
-    /// Classifies a decoded message. `None`: it is no answer but a call, or an optional operation.
+    /// Classifies a decoded message. `None`: it is not an answer but a call, or an optional
+    /// operation.
     pub fn of(message: &Message<'_>) -> Option<Self> {
         match *message.body() {
             Body::Error(error) => Some(Self::Error(message.version(), error)),
@@ -128,28 +129,28 @@ impl Answer {
 /// The effect of an answer on the negotiation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Progress {
-    /// None: the negotiation has ended already, or the message does not answer the first one.
+    /// None: the negotiation has ended already, or the message does not answer the first message.
     Unrelated,
-    /// The message is to be dropped. The first message remains unanswered.
+    /// The message must be dropped. The first message remains unanswered.
     Ignored,
     /// The version is settled by a reply, which is processed as any other.
     Settled(Version),
-    /// Version one is settled. The first message has to be sent again in version one, with the same
+    /// Version one is settled. The first message must be sent again in version one, with the same
     /// XID.
     Fallback,
-    /// The first message has to be sent again in version two, with the same XID.
+    /// The first message must be sent again in version two, with the same XID.
     Again,
     /// There is no version in common: close the connection.
     Failed,
 }
 
 impl Progress {
-    /// Returns what to know about the peer from now on.
+    /// Returns the knowledge to keep about the peer from now on.
     pub const fn memory(self) -> Option<Memory> {
         match self {
             Self::Settled(Version::Two) => Some(Memory::Forget),
             // Without a version in common the next connection uses version one, whose error reaches
-            // the RPC. A negotiation on each connection would not end.
+            // the RPC. Otherwise each connection would negotiate, endlessly.
             Self::Settled(Version::One) | Self::Fallback | Self::Failed => Some(Memory::OneOnly),
             Self::Unrelated | Self::Ignored | Self::Again => None,
         }
@@ -164,7 +165,7 @@ pub struct Negotiation {
     proven: bool,
     /// The first message was sent in version two for the second time.
     retried: bool,
-    /// Version one was settled without a reply, and no reply in version one arrived yet.
+    /// Version one was settled without a reply, and no reply in version one has arrived yet.
     unconfirmed: bool,
     /// A non-error reply arrived.
     heard: bool,
@@ -218,8 +219,8 @@ impl Negotiation {
         }
     }
 
-    /// Notes that a message was sent. Returns whether that was the first one, so that a timer has
-    /// to be started.
+    /// Records that a message was sent. Returns whether it is the first message, which starts a
+    /// timer.
     pub fn on_sent(&mut self, xid: u32) -> bool {
         let first = self.state == State::Probe;
         if first {
@@ -267,7 +268,7 @@ impl Negotiation {
     }
 
     /// Handles ERR_VERS: the peer supports `low` to `high`. A range with version two and without
-    /// version one contradicts the error, which then counts as one about another matter.
+    /// version one contradicts the error, which then counts as an unrelated error.
     //= V2-5.2-6 requester picks a version of the range
     fn on_range(&mut self, low: u32, high: u32) -> Progress {
         let has = |version: Version| (low..=high).contains(&version.number());
@@ -298,8 +299,8 @@ impl Negotiation {
         Progress::Fallback
     }
 
-    /// Handles an optional operation in version two, which no peer sends that supports
-    /// version one only.
+    /// Handles an optional operation in version two, which a peer that supports version one only
+    /// never sends.
     pub fn on_version_two(&mut self) {
         self.proven = true;
     }
@@ -311,8 +312,8 @@ impl Negotiation {
         self.heard || !is_error && self.settled().is_some()
     }
 
-    /// Handles that the first message was not answered in time. Returns what to know about the
-    /// peer, if the connection has to be closed.
+    /// Handles the timeout of the first message. Returns the knowledge to keep about the peer, if
+    /// the connection must be closed.
     //= V2-5.2-2 drops the first message
     pub fn on_timeout(&mut self) -> Option<Memory> {
         self.probing()?;
@@ -321,9 +322,9 @@ impl Negotiation {
         Some(memory)
     }
 
-    /// Handles the loss of the connection. Returns what to know about the peer. Only a loss during
-    /// the negotiation, or right after version one was settled, counts, and only if the peer has
-    /// caused it. The next connection starts with [`Negotiation::new`].
+    /// Handles the loss of the connection. Returns the knowledge to keep about the peer. Only a
+    /// loss during the negotiation, or right after version one was settled, counts, and only if the
+    /// peer has caused it. The next connection starts with [`Negotiation::new`].
     //= V2-5.2-1 connection lost right after refusing
     //= V2-5.2-2 drops the first message
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {

@@ -61,13 +61,13 @@ impl Cached for Buffer {
 }
 
 impl Buffer {
-    /// Takes `len` zeroed bytes near the device ([`Pd::allocator`]), and maps them for the device.
-    /// May sleep if `gfp` allows it.
+    /// Allocates `len` zeroed bytes near the device ([`Pd::allocator`]), and maps them for the
+    /// device. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
     /// `EINVAL` for a length that is 0 or does not fit a work request; `ENOMEM`, also if the DMA
-    /// layer has no room at the moment.
+    /// layer is temporarily out of space.
     pub(super) fn new(
         pd: &Arc<Pd>,
         len: usize,
@@ -117,8 +117,8 @@ impl Buffer {
         &self.pd
     }
 
-    /// Returns the bytes. If the device writes the buffer, the caller makes sure that the device
-    /// has finished.
+    /// Returns the bytes. If the device writes the buffer, the caller ensures that the device has
+    /// finished.
     pub(super) fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing writes
         // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller,
@@ -188,7 +188,7 @@ pub(crate) struct SendBuf(ManuallyDrop<CachedBox<Buffer>>);
 
 impl SendBuf {
     /// Allocates `len` zeroed bytes, and maps them for the device of `pd`. May sleep if `gfp`
-    /// allows it.
+    /// permits.
     ///
     /// # Errors
     ///

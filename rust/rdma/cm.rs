@@ -38,7 +38,7 @@ pub(crate) struct ConnectParams<'a> {
 }
 
 impl ConnectParams<'_> {
-    /// Returns the parameters as the connection manager takes them.
+    /// Returns the parameters in the form that the connection manager expects.
     ///
     /// # Errors
     ///
@@ -92,13 +92,13 @@ impl<H: CmHandler> CmId<H> {
         Self::with_id(OwnedId::new(net, handler)?)
     }
 
-    /// Takes ownership of a cm_id that came with a connection request, whose events `handler` gets
-    /// from now on. May sleep.
+    /// Takes ownership of a cm_id that arrived with a connection request. From now on `handler`
+    /// gets its events. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if `gone` is set, which the cm_id's present handler does; `ENOMEM`. The cm_id has
-    /// been destroyed then, which rejects the request.
+    /// `ENOTCONN` if `gone` is set, which the cm_id's present handler does; `ENOMEM`. After an
+    /// error the cm_id has been destroyed, which rejects the request.
     pub(super) fn adopt(mut id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
         if !id.exchange(handler, || gone.load(Relaxed)) {
             return Err(ENOTCONN);
@@ -164,14 +164,14 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Returns the local address. It is meaningful once the peer's address has been resolved, and
-    /// for a cm_id that came with a request.
+    /// for a cm_id that arrived with a request.
     pub(crate) fn local_addr(&self) -> SockAddr {
         self.ident.id.local_addr()
     }
 
-    /// Sets how long the device waits for an acknowledgement before it sends a packet again: 4.096
-    /// microseconds, doubled `exponent` times. Without this call, the accepting side uses what the
-    /// peer's request says. iWARP has no such time. To be called before [`Self::accept`].
+    /// Sets how long the device waits for an acknowledgement before it retransmits a packet: 4.096
+    /// microseconds, doubled `exponent` times. Without this call, the accepting side uses the value
+    /// in the peer's request. iWARP has no such timeout. Call this before [`Self::accept`].
     ///
     /// # Errors
     ///
@@ -201,15 +201,15 @@ impl<H: CmHandler> CmId<H> {
         })
     }
 
-    /// Accepts the connection request that came with the cm_id. The cm_id must have a queue pair,
-    /// with its Receives posted: messages of the peer may arrive before this returns. The result is
-    /// [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not answer, or
-    /// [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
+    /// Accepts the connection request that arrived with the cm_id. The cm_id must have a queue
+    /// pair, with its Receives posted: messages of the peer may arrive before this returns. The
+    /// result is [`CmEvent::Established`], or [`CmEvent::Unreachable`] if the peer does not answer,
+    /// or [`CmEvent::Rejected`], [`CmEvent::ConnectError`] or [`CmEvent::Disconnected`].
     ///
     /// # Errors
     ///
-    /// `EINVAL` if the cm_id did not come with a request, or if the peer abandoned the request,
-    /// which the connection manager has rejected then.
+    /// `EINVAL` if the cm_id did not arrive with a request, or if the peer abandoned the request,
+    /// which the connection manager has then rejected.
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
         let mut params = params.raw()?;
         self.ident.exclusively(|id| {

@@ -54,8 +54,8 @@ impl Cq {
     /// Allocates a queue for `entries` completions, on any completion vector of the device. Process
     /// context, may sleep.
     ///
-    /// `entries` is the number of work requests on the queues that complete here. What draining
-    /// needs is added. `workers` handle the completions.
+    /// `entries` is the number of work requests on the queues that complete here. The entries for
+    /// draining are added. `workers` handle the completions.
     ///
     /// # Errors
     ///
@@ -70,8 +70,9 @@ impl Cq {
                 pd.device(),
                 core::ptr::null_mut(),
                 i32::try_from(all).map_err(|_| EINVAL)?,
-                // Drivers know this context and that of softirq (`handle_drain_completion()` of
-                // mlx5 and mlx4). They do not care which workqueue it is.
+                // Drivers distinguish this context from that of softirq
+                // (`handle_drain_completion()` of mlx5 and mlx4). They do not depend on the
+                // workqueue.
                 bindings::ib_poll_context_IB_POLL_WORKQUEUE,
                 super::caller(),
             )
@@ -115,7 +116,7 @@ impl Cq {
         &self.pd
     }
 
-    /// Frees the queue before the value is dropped; a second call does nothing. When this returns,
+    /// Frees the queue before the value is dropped; a second call has no effect. When this returns,
     /// the worker has ended. Process context, may sleep; not from the worker.
     ///
     /// # Safety

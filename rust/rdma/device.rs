@@ -24,7 +24,7 @@ pub(crate) use registration::Registration;
 const MEM_MGT_EXTENSIONS: u64 = bindings::ib_device_cap_flags_IB_DEVICE_MEM_MGT_EXTENSIONS as u64;
 const SG_GAPS: u64 = bindings::ib_kernel_cap_flags_IBK_SG_GAPS_REG as u64;
 
-/// The limits and abilities of a device.
+/// The limits and capabilities of a device.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Limits {
     /// Number of work requests on either queue of a queue pair.
@@ -47,8 +47,8 @@ pub(crate) struct Limits {
     /// Whether memory regions may have gaps between pages (`IBK_SG_GAPS_REG`).
     pub(crate) sg_gaps: bool,
     /// Whether mapping a memory region may sleep, or take long. The driver of HiSilicon's hns
-    /// allocates memory in `hns_roce_map_mr_sg()`. An IOMMU has to find addresses, and to write
-    /// them to its tables.
+    /// allocates memory in `hns_roce_map_mr_sg()`. With an IOMMU, mapping allocates addresses and
+    /// writes them to page tables.
     pub(crate) slow_mapping: bool,
     /// Whether RDMA Reads must place their bytes into registered memory, and can invalidate it: the
     /// device's ports speak iWARP.

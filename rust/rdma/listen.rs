@@ -9,12 +9,12 @@
 //!
 //! # A listener whose device goes away
 //!
-//! A listener on a wildcard address has no device: the connection manager makes and destroys its
-//! part for each device. A listener on an address belongs to the device of that address. When the
-//! device is removed, or the address moves to another one, the listener destroys its cm_id at once,
-//! because the removal waits for that, and because the cm_id holds the port. It then tries to
-//! listen again on the same address and port, once a second. There is no notification to wait for
-//! instead: a device may get its address long after `ib_core` has announced the device.
+//! A listener on a wildcard address has no device: the connection manager creates and destroys its
+//! per-device listeners. A listener on an address belongs to the device of that address. When the
+//! device is removed, or the address moves to another device, the listener destroys its cm_id at
+//! once, because the removal waits for that, and because the cm_id holds the port. It then tries to
+//! listen again on the same address and port, once a second. No notification could replace the
+//! polling: a device may get its address long after `ib_core` has announced the device.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -44,7 +44,7 @@ pub(crate) enum ListenEvent {
     RequestQueued,
     /// A request was rejected because the queue is full.
     Refused,
-    /// The listener stops listening. It tries to listen again by itself.
+    /// The listener stopped listening. It retries by itself.
     Lost(Lost),
     /// The listener listens again.
     Restored,
@@ -54,7 +54,7 @@ pub(crate) enum ListenEvent {
 /// [`Listener`] or drop it: such a call would wait for the handler.
 pub(crate) type ListenHandler = dyn Fn(ListenEvent) + Send + Sync;
 
-/// A listener for connection requests on an address. Dropping it ends listening, and rejects the
+/// A listener for connection requests on an address. Dropping it stops listening, and rejects the
 /// requests that are still queued.
 ///
 /// # Examples
@@ -83,12 +83,12 @@ impl Listener {
 
     /// Starts to listen on `addr`. With port 0 the connection manager chooses a port. `backlog` is
     /// the largest number of queued requests; a further one is rejected. A listener on an IPv6
-    /// address takes no IPv4 connections, so that the wildcard addresses of both families can be
-    /// listened on at the same port.
+    /// address accepts no IPv4 connections, so that two listeners can use the wildcard addresses of
+    /// both families at the same port.
     ///
     /// The port is not marked as reusable (`rdma_set_reuseaddr()`). Connections do not hold the
-    /// port of the listener that they came to, so a service that ends and starts again finds it
-    /// free at once; and two listeners at one port are an error that has to be reported.
+    /// port of the listener that accepted them, so a service that restarts finds the port free at
+    /// once; and two listeners at one port are an error that must be reported.
     ///
     /// Process context, may sleep.
     ///
@@ -128,8 +128,9 @@ impl Listener {
 }
 
 impl Drop for Listener {
-    /// Ends listening. Process context, may sleep; not from [`ListenHandler`], and not from a
-    /// worker of a workqueue with `WQ_MEM_RECLAIM`, because the listener's own worker has none.
+    /// Stops listening. Process context, may sleep; not from [`ListenHandler`], and not from a
+    /// worker of a workqueue with `WQ_MEM_RECLAIM`, because the listener's own work item runs on a
+    /// workqueue without it.
     fn drop(&mut self) {
         self.state.end();
     }

@@ -42,7 +42,8 @@ pub(crate) use pool::{Kind, MrPool};
 
 use region::{MrState, Region};
 
-/// A memory region, in one of the states of the module's diagram. The value is one pointer in size.
+/// A memory region, in one of the states of the module's diagram. The value has the size of a
+/// pointer.
 ///
 /// # Examples
 ///
@@ -73,13 +74,13 @@ pub(crate) struct Mr {
 
 impl Mr {
     /// Maps the first part of `memory` for the peer to read (`ToDevice`) or to write
-    /// (`FromDevice`), and removes that part from `memory`. It ends where the pages exceed the
-    /// pool's depth, or before a gap that the device cannot map. A piece may be split. Returns the
-    /// number of bytes.
+    /// (`FromDevice`), and removes that part from `memory`. The part ends where the pages exceed
+    /// the pool's depth, or before a gap that the device cannot map. A piece may be split. Returns
+    /// the number of bytes.
     ///
-    /// The R_key changes with each mapping, so that a peer cannot use an earlier one. The addresses
-    /// that the peer uses start at [`Self::iova`], whose upper half is `iova_high` without its
-    /// uppermost bit.
+    /// The R_key changes with each mapping, so that a peer cannot use an earlier R_key. The
+    /// addresses that the peer uses start at [`Self::iova`], whose upper half is `iova_high`
+    /// without its uppermost bit.
     ///
     /// Any context but interrupts; nothing is allocated, except by the DMA layer. If
     /// [`Limits::slow_mapping`](super::device::Limits) is set for the device, process context,
@@ -88,7 +89,7 @@ impl Mr {
     /// # Errors
     ///
     /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
-    /// direction; `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot
+    /// direction; `ENOMEM` if the DMA layer is temporarily out of space; `EIO` if the device cannot
     /// map these pages.
     pub(crate) fn map(
         &mut self,
@@ -170,14 +171,14 @@ impl Mr {
     }
 
     /// Returns whether the region's local invalidation was posted, and [`Self::invalidated`] has
-    /// not taken notice of its completion.
+    /// not found its completion yet.
     pub(crate) fn is_being_invalidated(&self) -> bool {
         matches!(self.region.state, MrState::Invalidating(_))
     }
 
     /// Checks whether `msg` has invalidated the region. If so, unmaps the memory and makes the
     /// region idle. Returns the result of the check.
-    // It is called for each reply. Without the attribute, the compiler does not inline it.
+    // This is called for each reply. Without the attribute, the compiler does not inline it.
     #[inline(always)]
     pub(crate) fn remotely_invalidated<C: Completions>(&mut self, msg: &Received<'_, C>) -> bool {
         let region = &mut **self.region;

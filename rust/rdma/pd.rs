@@ -15,13 +15,14 @@ use crate::mem::{MemCache, MemallocScope, NumaAlloc};
 use crate::raw as bindings;
 use crate::work::Queue;
 
-/// A protection domain. A queue pair can use the buffers and memory regions of its own protection
-/// domain only.
+/// A protection domain. A queue pair can only use the buffers and memory regions of its own
+/// protection domain.
 ///
-/// A `Pd` has at most one queue pair in its life. A peer can reach the regions of a protection
-/// domain through any of its queue pairs, so draining one queue pair proves that regions are out of
-/// reach only if there is no other. A later queue pair is no exception: a region that was live when
-/// the first one was drained stays registered until it is destroyed.
+/// A `Pd` has at most one queue pair throughout its lifetime. A peer can reach the regions of a
+/// protection domain through any of its queue pairs, so draining a queue pair proves that regions
+/// are out of reach only if there is no other queue pair. A later queue pair would break this as
+/// well: a region that was live when the first one was drained stays registered until it is
+/// destroyed.
 ///
 /// # Invariants
 ///
@@ -44,8 +45,8 @@ impl Pd {
     /// Allocates a protection domain. Process context, may sleep.
     ///
     /// It keeps the lease, so the device is not removed while the protection domain, or anything
-    /// made from it, exists. The memory of buffers, regions and queues comes from `cache` first,
-    /// and returns to it.
+    /// made from it, exists. Buffers, regions and queues take memory from `cache` first, and return
+    /// their memory to it.
     ///
     /// # Errors
     ///

@@ -20,13 +20,14 @@ use crate::work::read_once;
 ///
 /// - Every work request up to position `retired` has completed successfully.
 /// - `drained` is set only when no work request is outstanding and none can be posted any more: the
-///   device uses nothing that was posted, and the peer reaches no memory through this queue pair.
+///   device no longer uses anything that was posted, and the peer reaches no memory through this
+///   queue pair.
 #[pin_data]
 pub(super) struct Progress {
     retired: Atomic<u64>,
     drained: Atomic<bool>,
     broken: Atomic<bool>,
-    /// Whether an error of the queue pair is still to be reported to the consumer.
+    /// Whether an error of the queue pair has yet to be reported to the consumer.
     fatal: AtomicFlag,
     #[pin]
     deferred: SpinLock<Deferred>,
@@ -108,7 +109,7 @@ impl Progress {
         self.fatal.store(true, Relaxed);
     }
 
-    /// Returns whether such an error is to be reported, and clears it.
+    /// Returns whether such an error has yet to be reported, and clears it.
     pub(super) fn take_fatal(&self) -> bool {
         // A queue pair with such an error is broken.
         self.is_broken() && self.fatal.load(Relaxed) && self.fatal.xchg(false, Full)
@@ -156,7 +157,7 @@ pub(super) fn release<T: Linked>(
 
 /// The last work request that uses an object.
 ///
-/// If it has none, the device does not use the object. Otherwise the device may use the object
+/// If there is none, the device does not use the object. Otherwise the device may use the object
 /// until that work request has completed, or the queue pair of `progress` was drained.
 #[derive(Default)]
 pub(super) struct LastUse {

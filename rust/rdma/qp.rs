@@ -38,13 +38,14 @@ use drain::Marker;
 use sq::SendQueue;
 use tag::Tags;
 
-/// The sizes of a queue pair. What draining needs is added to them.
+/// The sizes of a queue pair. The work requests for draining are added to them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpConfig {
-    /// Number of work requests on the send queue. A chain may be three quarters of it at most: a
-    /// longer one might never find room, because one work request in four is signalled at least.
+    /// Number of work requests on the send queue. A chain may have at most three quarters of them:
+    /// a longer chain might never find space, because at least one work request in four is
+    /// signalled.
     pub(crate) send_wr: u32,
-    /// Number of Receives at first, each of which has a buffer.
+    /// Initial number of Receives, each of which has a buffer.
     pub(crate) recv_wr: u32,
     /// Largest number of Receives ([`Qp::add_receives`]); at least `recv_wr`.
     pub(crate) recv_max: u32,
@@ -54,7 +55,7 @@ pub(crate) struct QpConfig {
     pub(crate) tags: u32,
     /// Size of a Receive buffer in bytes.
     pub(crate) recv_size: usize,
-    /// Number of Receives that are posted together. Fewer than that many are idle at any time;
+    /// Number of Receives that are posted together. At any time fewer than that number are idle;
     /// those whose message is held are not counted.
     pub(crate) recv_batch: u32,
 }
@@ -83,7 +84,7 @@ impl QpConfig {
 ///
 /// # Examples
 ///
-/// Everything that a connection needs, in the order in which it is made:
+/// The objects of a connection, in the order in which they are created:
 ///
 /// ```
 /// let device = cm.device().ok_or(ENODEV)?;
@@ -152,8 +153,8 @@ struct Sending {
 }
 
 impl<C: Completions> Qp<C> {
-    /// Creates a queue pair for a cm_id whose address was resolved, or that came with a connection
-    /// request. Process context, may sleep.
+    /// Creates a queue pair for a cm_id whose address was resolved, or that arrived with a
+    /// connection request. Process context, may sleep.
     ///
     /// # Errors
     ///
@@ -177,7 +178,7 @@ impl<C: Completions> Qp<C> {
         Ok(qp)
     }
 
-    /// Posts all Receives. To be called once, before connecting or accepting.
+    /// Posts all Receives. Call this once, before connecting or accepting.
     ///
     /// # Errors
     ///
@@ -186,8 +187,8 @@ impl<C: Completions> Qp<C> {
         self.recv_queue.post_all()
     }
 
-    /// Allocates `n` more Receives, or as many as [`QpConfig`] allows, and posts them. Returns how
-    /// many there were. Process context, may sleep.
+    /// Allocates `n` more Receives, or as many as [`QpConfig`] permits, and posts them. Returns how
+    /// many were added. Process context, may sleep.
     ///
     /// # Errors
     ///
@@ -197,15 +198,15 @@ impl<C: Completions> Qp<C> {
         self.recv_queue.grow(n)
     }
 
-    /// Gives every Receive a buffer of `size` bytes: as its next message was handled, or at once if
-    /// it has one. Returns how many Receives still have a smaller one; see
+    /// Gives every Receive a buffer of `size` bytes, once its current or next message has been
+    /// handled. Returns how many Receives still have a smaller buffer; see
     /// [`Self::smaller_receives`]. Process context, may sleep; starts no I/O.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if an earlier call has not come to its end, or [`Self::add_receives`] has changed
+    /// `EBUSY` if an earlier call has not taken full effect, or [`Self::add_receives`] has changed
     /// their number meanwhile; `ENOTCONN` after draining; `EINVAL` for a size that does not fit a
-    /// work request; `ENOMEM`. Nothing has changed then.
+    /// work request; `ENOMEM`. After an error nothing has changed.
     pub(crate) fn enlarge_receives(&self, size: usize) -> Result<u32> {
         let _scope = MemallocScope::noio();
         self.recv_queue.enlarge(size)
@@ -330,7 +331,7 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// See [`Self::new`]. There is no queue pair then.
+    /// See [`Self::new`]. After an error there is no queue pair.
     fn create(self: Pin<&mut Self>, config: &QpConfig) -> Result {
         let mut attributes = self.attributes(config)?;
         // SAFETY: No pinned field is moved below.

@@ -3,9 +3,9 @@
 //! Received messages.
 //!
 //! A Receive buffer belongs to the device from posting to completion, and nothing can read it then.
-//! After completion it belongs to a [`Received`], which lends the bytes out and returns the buffer
-//! to the receive queue when it is dropped. [`Received::hold`] makes a [`Held`] of it, which does
-//! the same later, on any thread.
+//! After completion it belongs to a [`Received`], which gives access to the bytes and returns the
+//! buffer to the receive queue when it is dropped. [`Received::hold`] turns it into a [`Held`],
+//! which does the same later, on any thread.
 
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
@@ -36,7 +36,7 @@ struct FilledSlot {
 }
 
 impl FilledSlot {
-    /// Takes the message out of a completion.
+    /// Makes the value from a completion.
     ///
     /// # Safety
     ///
@@ -50,7 +50,7 @@ impl FilledSlot {
         // SAFETY: The caller promises that the entry belongs to a slot, so the pointer is valid and
         // not null, and that nothing else uses the slot.
         let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
-        // The length comes from the device: it is limited to the buffer in any case.
+        // The length is the device's, so it is limited to the buffer.
         let len = u32_as_usize(wc.byte_len).min(buffer.len());
         buffer.sync_for_cpu(len);
         // CAST: a flag.
@@ -117,7 +117,7 @@ impl FilledSlot {
 ///
 /// # Examples
 ///
-/// A consumer copies the message, and asks which R_key the peer has invalidated with it:
+/// A consumer copies the message, and checks which R_key the peer has invalidated with it:
 ///
 /// ```
 /// fn received(&self, _qp: &Qp<Self>, msg: Received<'_, Self>) {
@@ -165,7 +165,7 @@ impl<'a, C: Completions> Received<'a, C> {
         self.filled.bytes()
     }
 
-    /// Returns the R_key that the message has invalidated, if it came by Send With Invalidate.
+    /// Returns the R_key that the message has invalidated, if it arrived by Send With Invalidate.
     pub(crate) fn invalidated(&self) -> Option<u32> {
         self.filled.invalidated
     }
@@ -188,7 +188,7 @@ impl<'a, C: Completions> Received<'a, C> {
         }
     }
 
-    /// Returns the progress of the queue pair that the message came on.
+    /// Returns the progress of the queue pair on which the message arrived.
     pub(super) fn progress(&self) -> &Arc<Progress> {
         self.qp.progress()
     }
@@ -215,7 +215,7 @@ impl<C: Completions> Drop for Received<'_, C> {
 ///
 /// # Examples
 ///
-/// A handler keeps messages while there is room for them:
+/// A handler keeps messages while there is space for them:
 ///
 /// ```
 /// if h.held.len() < h.held.capacity() {

@@ -104,8 +104,8 @@ impl Source {
     /// # Errors
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if `sges_per_wr` is 0, or a work
-    /// request would be longer than a message may be; `ENOMEM`, also if the DMA layer has no room
-    /// at the moment. After an error other than `EBUSY` the list has no RDMA Writes.
+    /// request would be longer than a message may be; `ENOMEM`, also if the DMA layer is
+    /// temporarily out of space. After an error other than `EBUSY` the list has no RDMA Writes.
     #[inline(always)]
     pub(crate) fn write(
         &mut self,
@@ -123,8 +123,8 @@ impl Source {
         self.0.pages.len()
     }
 
-    /// Returns whether something else has references to the second page. The first page is that of
-    /// the head of a reply, and the pages of a file follow.
+    /// Returns whether others hold references to the second page. The first page is that of the
+    /// head of a reply, and the pages of a file follow.
     pub(crate) fn is_shared(&self) -> bool {
         self.0.pages.get(1).is_some_and(PageRef::is_shared)
     }
@@ -134,8 +134,8 @@ impl Source {
         self.0.requests.count()
     }
 
-    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and does nothing,
-    /// while they may be outstanding.
+    /// Unmaps the memory, and drops the pages and the RDMA Writes. Returns false, and has no
+    /// effect, while they may be outstanding.
     pub(crate) fn clear(&mut self) -> bool {
         let cleared = self.0.requests.clear();
         if cleared {
@@ -182,7 +182,7 @@ impl Drop for Source {
 pub(crate) struct Sink(ManuallyDrop<KBox<List<Page>>>);
 
 impl Sink {
-    /// Creates an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -193,14 +193,14 @@ impl Sink {
     }
 
     /// Returns the pages, or `None` while the RDMA Reads may be outstanding. The memory is unmapped
-    /// first, so that the CPU sees what was read. RDMA Reads that were not posted are dropped.
+    /// first, so that the CPU sees the data. RDMA Reads that were not posted are dropped.
     pub(crate) fn pages(&mut self) -> Option<&mut KVec<Page>> {
         let list = &mut **self.0;
         list.requests.clear().then_some(&mut list.pages)
     }
 
     /// Adds RDMA Reads of `len` bytes from the memory of the peer at `from` to byte `at` of the
-    /// pages, each with at most `sges_per_wr` scatter/gather entries. May sleep if `gfp` allows it.
+    /// pages, each with at most `sges_per_wr` scatter/gather entries. May sleep if `gfp` permits.
     ///
     /// With `pool`, the memory is registered with regions of the pool, and each RDMA Read
     /// invalidates its region ([`Mr::map`](super::mr::Mr::map) says where this may sleep). All RDMA
@@ -210,8 +210,8 @@ impl Sink {
     ///
     /// `EBUSY` if the list was posted and not cleared; `EINVAL` if the pages have fewer bytes,
     /// `sges_per_wr` is 0, or a work request would be longer than a message may be; `ENOBUFS` if
-    /// the pool has too few idle regions; `ENOMEM`, also if the DMA layer has no room at the
-    /// moment; `EIO` if the device cannot map the pages in a region. After an error other than
+    /// the pool has too few idle regions; `ENOMEM`, also if the DMA layer is temporarily out of
+    /// space; `EIO` if the device cannot map the pages in a region. After an error other than
     /// `EBUSY` the list has no RDMA Reads.
     #[inline(always)]
     pub(crate) fn read(

@@ -5,12 +5,12 @@
 
 use core::ops::DerefMut;
 
-/// An object with room for a link.
+/// An object with a field for a link.
 pub(super) trait Linked: Sized {
     /// A box of such objects.
     type Boxed: DerefMut<Target = Self>;
 
-    /// Returns the place of the link to the next object of a [`LinkedStack`].
+    /// Returns the field for the link to the next object of a [`LinkedStack`].
     fn link(&mut self) -> &mut Option<Self::Boxed>;
 }
 

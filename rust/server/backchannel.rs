@@ -4,14 +4,14 @@
 //! (RFC 8167).
 //!
 //! The service makes a client transport of the class `rdma backchannel` for a connection when it
-//! first calls back. A call is copied into a send buffer of the connection, with SUNRPC's send lock
-//! held, and never waits. The completion worker recognises the answer and completes the RPC: every
-//! thread of the service may be waiting for that answer.
+//! first calls back. A call is copied into a send buffer of the connection with SUNRPC's send lock
+//! held, and never waits. The completion worker recognises the answer and completes the RPC,
+//! because every thread of the service may be waiting for that answer.
 //!
-//! SUNRPC closes the client transport when it has detached the `svc_xprt`, and the client transport
-//! then drops its endpoint and leaves the connection. The worker that closes the connection does so
-//! as well, because it may come first. The completion worker never refers to the endpoint, which
-//! waits for that worker when it is dropped.
+//! SUNRPC closes the client transport after it has detached the `svc_xprt`. The client transport
+//! then drops its endpoint and leaves the connection. The worker that closes the connection does
+//! the same, because it may be first. The completion worker never refers to the endpoint, because
+//! dropping the endpoint waits for that worker.
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -65,8 +65,8 @@ impl Transport for BcXprt {
         BcSlot::new()
     }
 
-    /// The service would go on calling over a transport that is closed for another reason than the
-    /// end of its connection. The connection is therefore closed in any case.
+    /// The service would continue to call over a transport that is closed for another reason than
+    /// the end of its connection. The connection is therefore always closed.
     fn close(&self, _xprt: &Xprt<Self>) {
         let Some(ep) = self.take_endpoint() else {
             return;
@@ -88,9 +88,9 @@ impl Transport for BcXprt {
         let ep = server.endpoint().ok_or(ENOTCONN)?;
         // CAST: `usize` has at least 32 bits.
         let buffers = MAX_BC_REQUESTS as usize;
-        // The requester may take longer calls later. The longest call fills a page.
+        // The requester may accept longer calls later. The longest call fills a page.
         ep.replies().fill(ep.pd(), buffers, PAGE_SIZE)?;
-        // Another thread may be attaching a transport to this connection. Then this transport has
+        // Another thread may be attaching a transport to this connection. This transport then has
         // no connection to close.
         let owner = ep.shared().owner();
         owner.backchannel().attach(xprt.handle())?;
@@ -127,8 +127,8 @@ impl Transport for BcXprt {
 }
 
 impl BcXprt {
-    /// Abandons a call. If the call was sent and not answered, the requester has its credit until
-    /// it answers.
+    /// Aborts a call. If the call was sent and not answered, it keeps its credit until the
+    /// requester answers.
     fn abandon(&self, rqst: &Rqst<'_, Self>) {
         // The reference is dropped after the lock of the slot is released.
         let ep = self.endpoint();
@@ -140,7 +140,7 @@ impl BcXprt {
     }
 }
 
-/// Returns whether a call is short enough for the requester, which takes calls at all.
+/// Returns whether the requester accepts calls, and calls of this length.
 //= V2-4.2.2-1 backward direction operation is supported
 fn fits(ep: &Endpoint, rqst: &Rqst<'_, BcXprt>) -> bool {
     // CAST: a page is small.
@@ -152,11 +152,11 @@ fn fits(ep: &Endpoint, rqst: &Rqst<'_, BcXprt>) -> bool {
 ///
 /// # Errors
 ///
-/// See [`SendError`]. After an error the call was not sent, or the connection is being closed.
+/// See [`SendError`]. After an error the call has not been sent, or the connection is being closed.
 fn send(xprt: &Xprt<BcXprt>, rqst: &Rqst<'_, BcXprt>) -> Result<(), SendError> {
     let data = xprt.data();
     let ep = data.endpoint().ok_or(SendError::NotConnected)?;
-    // Without an answer the credit of the call would not come back.
+    // Without an answer, the credit of the call would never be returned.
     if !rqst.reply_expected() {
         return Err(SendError::Io);
     }
@@ -196,7 +196,7 @@ fn post(ep: &Endpoint, rqst: &Rqst<'_, BcXprt>, credits: u32) -> Result<(), Send
 
 /// Handles an answer to a call over `xprt`. Completion worker.
 ///
-/// An answer that belongs to no call is dropped: its call was abandoned, or the requester is wrong.
+/// An answer that belongs to no call is dropped: its call was aborted, or the requester is faulty.
 /// An answer that breaks the protocol fails its call with `EIO`.
 #[cold]
 pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
@@ -204,7 +204,7 @@ pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
         return failure::report(conn, 0, RequesterBreach::BackwardForm);
     };
     let (xid, credits) = (header.xid(), xprt.data().credits());
-    // The grant counts even if the call was abandoned: it is the requester's latest grant.
+    // The grant counts even if the call was aborted: it is the requester's latest grant.
     credits.granted(conn, xid, header.credits(), 1);
     match xprt.find(xid) {
         Some(rqst) if rqst.slot().data().answered(xid) => complete(conn, rqst, &header),
@@ -234,8 +234,8 @@ fn complete(conn: &Conn, mut rqst: Pinned<'_, BcXprt>, header: &Message<'_>) {
     }
 }
 
-/// Handles an answer for which SUNRPC does not wait: its call is being abandoned, was abandoned
-/// before, or never existed.
+/// Handles an answer for which SUNRPC does not wait: its call is being aborted, was aborted before,
+/// or never existed.
 fn unmatched(conn: &Conn, xprt: &XprtHandle<BcXprt>, xid: u32) {
     let late = xprt.slots().any(|slot| slot.data().answered(xid));
     if !late && !xprt.data().credits().unmatched_answer(conn) {
@@ -259,8 +259,8 @@ impl BcSlot {
         })
     }
 
-    /// Begins to send a call. Returns `false` if a call of the slot was sent and
-    /// not answered: the peer has its credit.
+    /// Begins to send a call. Returns `false` if the slot has an unanswered call, which keeps its
+    /// credit.
     fn begin(&self, xid: u32) -> bool {
         let mut unanswered = self.unanswered.lock();
         let vacant = unanswered.is_none();
@@ -286,8 +286,8 @@ impl BcSlot {
         matches
     }
 
-    /// Abandons the call. Calls `note` if the call was sent and not answered: under the lock, so
-    /// that an answer which arrives meanwhile is not counted before `note` has returned.
+    /// Aborts the call. Calls `note` if the call was sent and not answered. The lock is held, so
+    /// that a concurrent answer is not counted before `note` has returned.
     fn abandon(&self, note: impl FnOnce()) {
         let mut unanswered = self.unanswered.lock();
         if unanswered.take().is_some() {
@@ -301,7 +301,7 @@ impl BcSlot {
 mod tests {
     use super::*;
 
-    /// Returns whether abandoning the call of the slot notes an unanswered call.
+    /// Returns whether aborting the call of the slot reports an unanswered call.
     fn abandoned(slot: &BcSlot) -> bool {
         let mut noted = false;
         slot.abandon(|| noted = true);

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The sysctls of the server, the configuration of a connection, and the sizes that follow from it
-//! on a device.
+//! The sysctls of the server, the configuration of a connection, and its sizes on a device.
 //!
-//! A setting is sampled when a connection is accepted, and holds until that connection ends.
+//! A setting is sampled when a connection is accepted, and applies until that connection ends.
 
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
@@ -19,17 +18,17 @@ use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::Version;
 
-/// The most calls of a requester that may be outstanding: its grant never exceeds them.
+/// The maximum number of outstanding calls of a requester: its grant never exceeds this number.
 pub(crate) static MAX_REQUESTS: IntSysctl = IntSysctl::new(c"max_requests", 128, 4, 16384);
 
 /// The inline threshold in bytes, transport header included: the longest message that is received
-/// inline, and the longest that is sent inline if the requester receives as much.
+/// inline, and the longest that is sent inline if the requester accepts that length.
 pub(crate) static MAX_REQ_SIZE: IntSysctl = IntSysctl::new(c"max_req_size", 4096, 4096, 65536);
 
 /// The highest version of RPC-over-RDMA that is served. The stock module has no such setting.
 static MAX_VERSION: IntSysctl = IntSysctl::new(c"max_version", 2, 1, 2);
 
-/// Returns the lowest and the highest version that a new connection is served in.
+/// Returns the lowest and the highest version that new connections may use.
 pub(crate) fn versions() -> (Version, Version) {
     let highest = match MAX_VERSION.get() {
         1 => Version::One,
@@ -38,7 +37,7 @@ pub(crate) fn versions() -> (Version, Version) {
     (Version::One, highest)
 }
 
-/// The most backchannel calls that may be outstanding. The stock module has no setting for that.
+/// The maximum number of outstanding backchannel calls. The stock module has no such setting.
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
 /// This setting has no effect, as in the stock module; scripts may set it. The number of
@@ -57,7 +56,7 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 /// Chains of work requests that found the send queue full.
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
-// Counters that are always zero. The stock module has them for scripts, and so has this module.
+// Counters that are always zero. They exist for scripts, as in the stock module.
 static RQ_STARVE: IntSysctl = zero(c"rdma_stat_rq_starve");
 static RQ_POLL: IntSysctl = zero(c"rdma_stat_rq_poll");
 static RQ_PROD: IntSysctl = zero(c"rdma_stat_rq_prod");
@@ -71,8 +70,8 @@ const fn zero(name: &'static CStr) -> IntSysctl {
 /// The directory of [`SYSCTLS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
-/// The settings and counters: names, defaults and ranges are those of the stock module, except the
-/// last, which is ours. `quirks` has further ones.
+/// The settings and counters. Names, defaults and ranges are those of the stock module, except for
+/// the last entry, which only this module has. `quirks` has further ones.
 pub(crate) static SYSCTLS: [Sysctl; 13] = [
     Sysctl::Int(&MAX_REQUESTS),
     Sysctl::Int(&MAX_REQ_SIZE),
@@ -94,7 +93,7 @@ pub(crate) static SYSCTLS: [Sysctl; 13] = [
 pub(crate) struct ConnConfig {
     /// The largest payload in bytes.
     pub(crate) max_payload: u32,
-    /// The most credits of the requester.
+    /// The maximum credits of the requester.
     pub(crate) credits: u32,
     /// The longest inline message in bytes, transport header included.
     pub(crate) inline: u32,
@@ -130,19 +129,19 @@ impl ConnConfig {
 
 /// Bytes that the upper layer puts around the largest payload.
 const AROUND: u32 = PAGE_SIZE as u32;
-/// The most scatter/gather elements of a work request, whatever the device can have. It bounds the
-/// memory of the device's send queue.
+/// The maximum number of scatter/gather elements of a work request, even if the device supports
+/// more. It bounds the memory of the device's send queue.
 const MOST_SGES: u32 = 32;
-/// Segments of the requester that a call may have beyond what its payload needs.
+/// The number of segments that a call may have beyond those that its payload needs.
 const EXTRA_SEGMENTS: u32 = 64;
-/// Work requests of the send queue for each call: the Send, and RDMA Writes of a small payload.
+/// Work requests of the send queue for each call: the Send, and the RDMA Writes of a small payload.
 const SEND_WR_PER_CALL: u32 = 3;
-/// The most memory regions for an RDMA Read that one region would take if the device's addresses of
-/// the first and the last page kept the offset of the memory.
+/// The maximum number of memory regions for an RDMA Read that would fit one region if the device's
+/// addresses of its first and last page kept the offset of the memory.
 pub(crate) const REGIONS_PER_READ: u32 = 3;
 /// Work requests for a probe.
 const PROBES: u32 = 1;
-/// Receives that are posted again together.
+/// Receives that are reposted together.
 const RECEIVE_BATCH: u32 = 4;
 
 /// The sizes of a connection. All members but `limits` are counts.
@@ -159,7 +158,7 @@ pub(crate) struct Sizes {
 impl Sizes {
     /// Fits a connection to a device; `None` if its queues are too short for one call.
     pub(crate) fn new(config: &ConnConfig, device: &device::Limits) -> Option<Self> {
-        // Where RDMA Reads need memory regions, each has one element, which is a whole region.
+        // If RDMA Reads need memory regions, each Read has one element, a whole region.
         let sges = match device.reads_need_regions {
             true => device.max_sge,
             false => device.max_sge.min(device.max_read_sge),
@@ -186,7 +185,7 @@ impl Sizes {
         queues.send_wr = (queues.send_wr + chains * chain)
             .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
             .min(entries.saturating_sub(queues.receives_max));
-        // A longer chain might never fit; a Send follows the Writes.
+        // A longer chain might never fit. A Send follows the Writes.
         let most = chain.min(queues.send_wr / 4 * 3).saturating_sub(1);
         Some(Self {
             operations: 2 * queues.credits,
@@ -195,7 +194,7 @@ impl Sizes {
                 versions: config.versions,
                 max_call: longest,
                 max_reply: longest,
-                // In memory regions, each RDMA Read takes a registration as well.
+                // With memory regions, each RDMA Read also takes a registration.
                 read_wrs: if device.reads_need_regions {
                     (most / 2).min(queues.send_wr / 4 * 3 / (2 * REGIONS_PER_READ))
                 } else {
@@ -205,7 +204,7 @@ impl Sizes {
                 sges,
                 // CAST: a small constant.
                 page_shift: PAGE_SHIFT as u32,
-                // The reply decides whether a requester accepts it.
+                // The reply's terms decide whether the requester accepts it.
                 remote_invalidation: device.mem_mgt_extensions,
             },
         })

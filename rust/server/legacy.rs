@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Requesters of RFC 5666. This file is the whole interface: the other files of the server do not
-//! know what sets such a requester apart.
+//! know how such a requester differs.
 //!
 //! The messages are calls with padding (RDMA_MSGP), RDMA_DONE, calls of the Connection
 //! Configuration Protocol, which the service does not see, and replies as read chunks
@@ -40,9 +40,9 @@ mod read_chunks;
 
 use read_chunks::{ReadChunkReplies, ReadChunkReply};
 
-/// The most pages of a memory region.
+/// The maximum number of pages of a memory region.
 const REGION_PAGES: u32 = 256;
-/// The memory regions of a connection that allows replies as read chunks.
+/// The memory regions of a connection that permits replies as read chunks.
 const REGIONS: u32 = 32;
 
 /// Calls with padding that were received. The stock module has none of these sysctls.
@@ -57,7 +57,7 @@ static CONF: Counter = Counter::new(c"rdma_stat_conf");
 /// Replies that were sent as read chunks.
 static EXPOSED: Counter = Counter::new(c"rdma_stat_exposed");
 
-/// Whether a reply to a client without private data may be a read chunk, where the chunks that the
+/// Whether a reply to a client without private data may be a read chunk, if the chunks that the
 /// client offers are too short.
 static READ_CHUNKS: IntSysctl = IntSysctl::new(c"read_chunks", 0, 0, 1);
 
@@ -82,7 +82,7 @@ fn align() -> u32 {
     1 << align.checked_ilog2().unwrap_or(2)
 }
 
-/// The state of a connection whose requester may be one of RFC 5666.
+/// The state of a connection whose requester may implement only RFC 5666.
 #[pin_data]
 pub(crate) struct Quirks {
     /// The length of this side's Receives in bytes, and of the longest message that it sends.
@@ -91,13 +91,13 @@ pub(crate) struct Quirks {
     reads: Atomic<u32>,
     /// The longest inline reply in bytes that the client accepts; zero before the client sets it.
     max_reply: Atomic<u32>,
-    /// The RDMA Reads that the client can have active, or `u32::MAX` if they are enough.
+    /// The RDMA Reads that the client can have active, or `u32::MAX` if that is no limit.
     theirs: Atomic<u32>,
     #[pin]
     replies: ReadChunkReplies,
 }
 
-/// The objects of a connection that sending a message needs.
+/// The objects of a connection that are needed to send a message.
 pub(crate) struct Sender<'s, R: Role> {
     conn: &'s ConnOf<R>,
     qp: &'s QpOf<R>,
@@ -115,7 +115,7 @@ impl<'s, R: Role> Sender<'s, R> {
     }
 }
 
-/// A reply that the requester is to read.
+/// A reply for the requester to read.
 pub(crate) struct Readable {
     regions: KVec<Mr>,
     permit: Permit,
@@ -176,7 +176,7 @@ impl Quirks {
     }
 
     /// Handles a message of these `bytes` that is no ordinary call. Returns the bytes of an
-    /// ordinary message that takes its place, if there is one. May sleep.
+    /// ordinary message to process instead, if any. May sleep.
     ///
     /// # Errors
     ///
@@ -283,7 +283,7 @@ impl Quirks {
         self.allowed() == Reads::Forbidden
     }
 
-    /// Returns whether RDMA Reads are to follow each other.
+    /// Returns whether RDMA Reads must be executed one after the other.
     #[cold]
     pub(crate) fn fences_reads(&self) -> bool {
         self.allowed() == Reads::Single
@@ -296,8 +296,7 @@ impl Quirks {
     }
 
     /// Applies the limits that the requester has set to the terms for a reply. They have precedence
-    /// over private data, which the requester sent before. Version two has other ways to set
-    /// limits.
+    /// over private data, which the requester sent earlier. Version two sets limits in other ways.
     pub(crate) fn apply(&self, terms: Thresholds) -> Thresholds {
         match (read_once(&self.max_reply), terms.version) {
             (0, _) | (_, Version::Two) => terms,
@@ -308,7 +307,7 @@ impl Quirks {
         }
     }
 
-    /// Prepares a reply that cannot be sent otherwise for the requester to read. `permit` takes
+    /// Prepares, for the requester to read, a reply that cannot be sent otherwise. `permit` takes
     /// pages of the budget. Returns `None` if the requester does not read replies, or if there are
     /// too few pages or memory regions. May sleep.
     #[cold]
@@ -332,7 +331,7 @@ impl Quirks {
     ///
     /// # Errors
     ///
-    /// The connection is to be closed.
+    /// The connection must be closed.
     #[cold]
     pub(crate) fn send<R: Role>(
         &self,
@@ -366,8 +365,8 @@ impl Quirks {
         self.replies.reap();
     }
 
-    /// Returns the XID of a reply that the requester has not finished reading in time, and the
-    /// breach that this is.
+    /// Returns the XID of a reply that the requester has not finished reading in time, and the kind
+    /// of breach.
     pub(crate) fn overdue(&self) -> Option<(u32, RequesterBreach)> {
         let xid = self.replies.overdue()?;
         Some((xid, RequesterBreach::NoDone))
@@ -378,7 +377,7 @@ impl Quirks {
         self.replies.pages()
     }
 
-    /// Drops all replies: the queue pair is drained. May sleep.
+    /// Drops all replies, after the queue pair has been drained. May sleep.
     pub(crate) fn clear(&self) {
         self.replies.clear();
     }
@@ -389,10 +388,9 @@ fn peer<R: Role>(conn: &ConnOf<R>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_
     traced::peer(conn.owner())
 }
 
-/// Returns the call of a message with padding, as a message without. The padding is taken out into
-/// a copy, which costs more than an ordinary call, and only calls with padding pay for the copy.
-/// Without memory the connection is closed: the requester, which would wait without an answer, asks
-/// again over a new one. May sleep.
+/// Returns a message with padding as a message without padding. The result is a copy, which only
+/// calls with padding pay for. Without memory for the copy the connection is closed, so that the
+/// requester, which would get no answer, repeats the call over a new connection. May sleep.
 ///
 /// # Errors
 ///
@@ -422,7 +420,8 @@ fn without_padding<R: Role>(
     Ok(Some(copy))
 }
 
-/// Copies a message without its padding. The inner result is that of the memory.
+/// Copies a message without its padding. The outer result is about the message, the inner one about
+/// the memory.
 fn copy_without_padding(
     bytes: &[u8],
     header: &Message<'_>,

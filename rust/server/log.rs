@@ -13,7 +13,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
 
-/// Logs that the server listens on an address. `again` says that it has listened there before.
+/// Logs that the server listens on an address. `again`: it has listened there before.
 pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
@@ -22,7 +22,7 @@ pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
     });
 }
 
-/// Logs that an address can no longer be listened on. The server listens again when that is
+/// Logs that the server lost the address it listened on. The server listens again as soon as
 /// possible.
 pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
     static LIMIT: Limit = Limit::new();
@@ -31,7 +31,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
             Lost::DeviceRemoved => "its device was removed",
             Lost::AddressMoved => "its address has moved",
         };
-        pr_warn!("server: not listening on {on} any more: {why}\n");
+        pr_warn!("server: no longer listening on {on}: {why}\n");
     });
 }
 
@@ -62,11 +62,11 @@ pub(crate) fn device_unfit(device: &dyn fmt::Display, reason: &'static str) {
 }
 
 /// Logs that the queues of a device are so short that a connection is granted fewer calls than the
-/// administrator allows.
+/// administrator permits.
 pub(crate) fn grant_lowered(device: &dyn fmt::Display, calls: u32, wanted: u32) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        pr_warn!("server: device {device} allows {calls} calls a connection, not {wanted}\n");
+        pr_warn!("server: device {device} supports {calls} calls per connection, not {wanted}\n");
     });
 }
 
@@ -86,13 +86,12 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
-/// Logs that calls are not taken until memory is free, of which `mebibytes` may be used. At most a
-/// line a minute.
+/// Logs that calls wait for memory, of which `mebibytes` may be used. At most one line a minute.
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);
     limited(&LIMIT, || {
         pr_warn!(
-            "server: calls wait for memory: those being fetched use up their part of {} MiB\n",
+            "server: calls wait for memory: calls being fetched use all of their {} MiB\n",
             mebibytes
         );
     });
@@ -105,7 +104,7 @@ fn limited(limit: &Limit, line: impl FnOnce()) {
         return;
     };
     if hidden != 0 {
-        pr_warn!("server: {hidden} messages of the next one's kind were left out\n");
+        pr_warn!("server: {hidden} messages like the next one were suppressed\n");
     }
     line();
 }
@@ -118,10 +117,10 @@ const COUNT_BITS: u32 = 16;
 /// # Invariants
 ///
 /// The value is the number of a period, and in its low [`COUNT_BITS`] bits the number of lines that
-/// were asked for in that period.
+/// were requested in that period.
 struct Limit {
     value: Atomic<u64>,
-    /// The most lines in a period.
+    /// The maximum number of lines in a period.
     burst: u64,
     /// The length of a period in seconds.
     period: usize,
@@ -145,7 +144,7 @@ impl Limit {
     }
 
     /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
-    /// that were left out in the latest period, or `None`.
+    /// that were omitted in the latest period, or `None`.
     fn allow(&self, seconds: usize) -> Option<u64> {
         // The period is not 0. CAST: `u64` has at least as many bits.
         let period = seconds.checked_div(self.period).unwrap_or(0) as u64;
@@ -215,8 +214,8 @@ const ADVICE: [Advice; 4] = [
     row(
         ENOMEM,
         "Cannot allocate memory",
-        "there is no memory for the listener",
-        "free memory, and try again",
+        "this host lacks memory for the listener",
+        "free memory, and retry",
     ),
 ];
 
@@ -225,7 +224,7 @@ const OTHER: Advice = row(
     ENODEV,
     "",
     "the connection manager refuses it",
-    "look for messages of the device's driver before this one",
+    "check the log for messages of the device's driver before this one",
 );
 
 /// Returns the advice for an error.

@@ -29,7 +29,7 @@ impl Role for Responder {
     const HOLDS: bool = true;
     const ANSWERS: bool = true;
     const CONTROL: Tag = CONTROL;
-    /// A thread of nfsd goes on with a call, so other workers would be woken for nothing.
+    /// A thread of nfsd continues the call, so waking other workers would be useless.
     const WORKERS: Workers = Workers::Core;
 
     fn established(conn: &Conn) {
@@ -53,14 +53,14 @@ impl Role for Responder {
         if read::fetch_early(conn, qp, &msg) {
             return;
         }
-        // The queue has space for all Receives, and none after the connection was closed.
+        // The queue has space for all Receives, and none after the connection has been closed.
         drop(conn.role().ready.push_message(msg.hold()));
     }
 
     #[inline(always)]
     fn completed(conn: &Conn, qp: &QueuePair, tag: Tag, outcome: Result<(), WcError>) {
         if let Err(error) = outcome {
-            // The operations stay until the queue pair is drained.
+            // The operations remain until the queue pair is drained.
             return failure::failed(conn, qp, tag, &error);
         }
         if tag == BACKCHANNEL {
@@ -102,8 +102,8 @@ impl Role for Responder {
     }
 }
 
-/// Passes a call on whose RDMA Reads have completed. Their memory is unmapped here: all threads of
-/// the service may be waiting for room in the DMA layer.
+/// Queues a call whose RDMA Reads have completed. Their memory is unmapped here, because all
+/// threads of the service may be waiting for space in the DMA layer.
 #[inline(always)]
 fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, mut call: KBox<Call>) {
     if let Some(read) = &mut call.read {

@@ -2,8 +2,8 @@
 
 //! Sending: replies, and errors (RFC 8166 section 4.5).
 //!
-//! The inline part of a reply is copied to a send buffer, and the page of the reply's head stays
-//! with the thread. The rest is written by RDMA Write from the pages of the reply, which the
+//! The inline part of a reply is copied to a send buffer, and the thread keeps the page of the
+//! reply's head. The rest is written by RDMA Write from the pages of the reply, which the
 //! connection takes until the device has finished with them. Writes and Send are one chain, so that
 //! the requester has the payload when it receives the reply (RFC 8166 section 3.4.6).
 
@@ -40,7 +40,7 @@ const ERROR: u32 = 64;
 enum SendError {
     /// The chunks that the requester offers are too short.
     Cannot(Cannot),
-    /// `ENOMEM`; `EMSGSIZE` if the message does not fit its buffer; or an error of the device.
+    /// `ENOMEM`, `EMSGSIZE` if the message does not fit its buffer, or an error of the device.
     Other(Error),
 }
 
@@ -56,8 +56,8 @@ impl From<Cannot> for SendError {
     }
 }
 
-/// Gives back the pages of a payload that the service has taken out of a reply. To be called before
-/// anything else, even if the connection is gone and the reply is not sent.
+/// Returns the pages of a payload that the service has removed from a reply. Call this first, even
+/// if the connection is gone and the reply is not sent.
 pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
     let (message, call) = reply.parts();
     if call.truncated(message.len()) {
@@ -69,9 +69,9 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, also if the DMA layer has no room for a while. The connection is closed then, so that
-/// the requester asks again. `EMSGSIZE` if the chunks that the requester offers are too short; the
-/// requester was sent an error.
+/// `ENOMEM`, also if the DMA layer has no space for some time. The connection is then closed, so
+/// that the requester repeats the call. `EMSGSIZE` if the chunks that the requester offers are too
+/// short; the requester has been sent an error.
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
@@ -109,8 +109,8 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     Ok(())
 }
 
-/// Handles a reply that is not written for `why`: has the requester read the reply, if it does
-/// that, or answers with an error.
+/// Handles a reply that could not be written, because of `why`: lets the requester read the reply,
+/// if it supports that, or answers with an error.
 #[cold]
 fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: SendError) -> Result {
     let role = ep.role();
@@ -138,13 +138,13 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     Ok(())
 }
 
-/// Returns what sending a message of `quirks` needs.
+/// Returns the objects that are needed to send a message of `quirks`.
 fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
     let role = ep.role();
     Sender::new((ep.shared(), ep.qp()), &role.in_flight)
 }
 
-/// Answers a call that the service does not see, and follows the limits that the call sets. May
+/// Answers a call that the service does not see, and applies the limits that the call sets. May
 /// sleep.
 #[cold]
 pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
@@ -167,8 +167,8 @@ fn thresholds(ep: &Endpoint, call: &Call) -> Thresholds {
     })
 }
 
-/// Writes the reply to a call without chunks for it, all of which goes inline. Returns the message
-/// and its length.
+/// Writes an entirely inline reply, to a call that offers no chunks. Returns the message and its
+/// length.
 #[inline(always)]
 fn write_inline(
     ep: &Endpoint,
@@ -253,8 +253,8 @@ fn write_parts(
     Ok(writes.result.map(|()| written)?)
 }
 
-/// Calls `write` again for a reply that was not written for `why`, if there was no memory, or no
-/// room in the DMA layer: waits until other calls may have left some.
+/// Calls `write` again for a reply that could not be written because of `why`, if that was a lack
+/// of memory or of space in the DMA layer: waits until other calls may have freed some.
 #[cold]
 fn write_later<T>(
     ep: &Endpoint,
@@ -275,8 +275,8 @@ fn write_later<T>(
     Err(why)
 }
 
-/// A message that was written: the lengths of its header and of the whole in bytes, and whether the
-/// RDMA Writes go to the reply chunk.
+/// A written message: the length of its header and its total length in bytes, and whether the RDMA
+/// Writes go to the reply chunk.
 struct Written {
     header: usize,
     len: usize,
@@ -340,7 +340,7 @@ struct Writes<'w> {
     message: &'w XdrBuf<'w>,
     /// The list.
     source: Source,
-    /// RDMA Writes so far. Those that follow each other in a segment count once.
+    /// RDMA Writes so far. Consecutive Writes within a segment count once.
     segments: u64,
     /// R_key and address behind the latest RDMA Write.
     end: Option<(u32, u64)>,
@@ -398,7 +398,7 @@ fn remote(write: &Write) -> Remote {
     }
 }
 
-/// Answers a message that is not served, if the protocol has an answer. May sleep.
+/// Answers a message that is not served, if the protocol defines an answer. May sleep.
 #[cold]
 pub(crate) fn refuse(ep: &Endpoint, refusal: &Refusal) {
     let versions = ep.shared().with_session(|session, _| session.versions());
@@ -430,7 +430,7 @@ fn too_long(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credits: u32)
     );
 }
 
-/// Returns how many bytes of a reply do not fit the chunk that is too small, and the number of its
+/// Returns how many bytes of a reply exceed the chunk that is too small, and the number of its
 /// segments. `len` is the length of the reply.
 fn too_small(call: &Call, why: Cannot, len: u32) -> Option<(u32, u32)> {
     let lists = call.lists();
@@ -453,7 +453,7 @@ fn too_small(call: &Call, why: Cannot, len: u32) -> Option<(u32, u32)> {
     Some((bytes.saturating_sub(room), segments))
 }
 
-/// Sends an error with this version word. Without memory the connection is closed.
+/// Sends an error with this version word. If memory is short, the connection is closed.
 fn send_error(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: ErrorBody) {
     match error {
         ErrorBody::Vers { .. } => trace::server::err_vers(xid),

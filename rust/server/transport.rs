@@ -18,7 +18,8 @@ use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::svc::transport::{self, AcceptArgs, Connection, ListenArgs};
 use crate::sunrpc::svc::xprt::{Connected, Listening, SvcXprt};
 
-/// The most replies that may wait for the send queue before the service takes no more calls.
+/// The maximum number of replies that may wait for the send queue before the service stops
+/// receiving calls.
 const MOST_PARKED: u32 = 16;
 
 impl transport::Listener for Listener {
@@ -56,7 +57,7 @@ impl transport::Listener for Listener {
 #[pin_data]
 pub(crate) struct Server {
     local: SockAddr,
-    /// The peer's address without its port, which changes with each connection.
+    /// The peer's address without the port, which changes with each connection.
     remote: SockAddr,
     accepted: Arc<Accepted>,
     calls: Arc<Calls>,
@@ -81,7 +82,8 @@ impl Connection for Server {
             local,
             remote,
             calls,
-            // The last step: once the connection is accepted, nothing may fail.
+            // This is the last step, because nothing may fail after the connection has been
+            // accepted.
             accepted: request.accept(args.xprt, net)?,
         }? Error)
     }

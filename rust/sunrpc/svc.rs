@@ -36,7 +36,7 @@
 //! - *Pages.* A slot of `rq_pages` is exchanged or emptied together with the count that SUNRPC
 //!   refills by ([`Arriving`](receive::Arriving)). A page of a reply is taken, kept for the next
 //!   reply, or left to SUNRPC ([`Reply`](reply::Reply)).
-//! - *Contexts.* The box that is given with a call is `rq_xprt_ctxt`. SUNRPC returns it to
+//! - *Contexts.* The box that is given with a call is `rq_xprt_ctxt`. SUNRPC passes it to
 //!   [`Connection::release`] exactly once, possibly from a deferred request.
 //! - *References.* A [`Handle`] holds no reference to the `svc_xprt`, so that it does not prevent
 //!   the closing of an idle connection. The transport is freed after its last handle is dropped.
@@ -50,9 +50,9 @@
 //!
 //! # Module references
 //!
-//! SUNRPC holds one reference to the module for each transport and puts it after `xpo_free` has
-//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC puts one as well; [`xprt`] describes how
-//! a transport that could not be completed is freed.
+//! SUNRPC holds a reference to the module for each transport and puts it after `xpo_free` has
+//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC puts a reference as well; [`xprt`]
+//! describes how a transport that could not be completed is freed.
 //!
 //! [`Connection`]: transport::Connection
 //! [`Connection::detach`]: transport::Connection::detach

@@ -3,9 +3,9 @@
 //! Settings and counters: files in a directory of `/proc/sys`.
 //!
 //! An [`IntSysctl`] holds an integer, an [`EnumSysctl`] a word of a list, and a [`Counter`] counts
-//! events. They are statics that all code may use; [`Registration`] shows some of them to the
-//! administrator. Writing a value out of range to a setting fails with `EINVAL` and changes
-//! nothing. Writing anything to a counter sets it to zero.
+//! events. They are statics that all code may use; [`Registration`] makes some of them visible to
+//! the administrator. Writing a value out of range to a setting fails with `EINVAL` and changes
+//! nothing. Any write to a counter sets it to zero.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
@@ -137,7 +137,7 @@ impl TextSysctl for EnumSysctl {
 const LANES: usize = 16;
 
 /// A part of a counter. It has a cache line of its own, so that processors that count in different
-/// lanes do not wait for each other.
+/// lanes do not contend.
 #[repr(align(64))]
 struct Lane(Atomic<u64>);
 
@@ -145,7 +145,7 @@ struct Lane(Atomic<u64>);
 ///
 /// The count is the sum of several lanes. A caller of [`Self::add`] chooses a lane by a number that
 /// tends to stay on a processor, for example that of a connection. The lanes are accessed with
-/// relaxed ordering: a reader may see them as of different moments.
+/// relaxed ordering: a reader may see values of different moments.
 pub(crate) struct Counter {
     name: &'static CStr,
     lanes: [Lane; LANES],
@@ -196,7 +196,7 @@ impl TextSysctl for Counter {
     }
 }
 
-/// A line. The largest number fits, and any word, with its newline and a NUL.
+/// A line. It has space for the largest number and for any word, with newline and NUL.
 type Line = StackString<24>;
 
 /// A sysctl that is read and written as a line of text. The methods run in process context.

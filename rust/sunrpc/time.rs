@@ -7,7 +7,7 @@ use kernel::num::casts::u32_as_usize;
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
 /// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the
-/// definition for user space, which is 100 whatever the kernel's is.
+/// definition for user space, which is always 100.
 pub(super) const HZ: Jiffies = u32_as_usize(k::CONFIG_HZ);
 
 /// Returns the current time, in jiffies.

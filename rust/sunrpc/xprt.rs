@@ -39,9 +39,9 @@
 //!
 //! # Teardown
 //!
-//! After the last reference to the `rpc_xprt` was put, SUNRPC takes the send lock for good. Then
+//! After the last reference to the `rpc_xprt` was put, SUNRPC takes the send lock permanently. Then
 //! the connect and liveness workers are cancelled, [`Transport::destroy`] is called, the last
-//! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. At last
+//! [`XprtHandle`] is dropped, and the transport, its slots and the `rpc_xprt` are freed. Finally
 //! the module reference is put. [`setup`] has the details.
 //!
 //! [`Transport`]: transport::Transport

@@ -8,11 +8,11 @@
 //! ```
 //!
 //! A size byte `b` stands for `(b + 1) * 1024` bytes. The eight bytes may lie at any offset within
-//! the private data. Other layers' data may surround them: some transports put their own data in
+//! the private data. Data of other layers may surround them: some transports put their own data in
 //! front, and all append padding.
 //!
-//! A second format may follow: it says which versions of RPC-over-RDMA the sender supports (file
-//! `cm_private/versions.rs`).
+//! A second format may follow, which names the versions of RPC-over-RDMA that the sender supports
+//! (file `cm_private/versions.rs`).
 
 use super::Version;
 
@@ -37,12 +37,12 @@ const FLAG_REMOTE_INVALIDATION: u8 = 1;
 pub struct Settings {
     /// R: the peer supports remote invalidation (section 4.1).
     pub remote_invalidation: bool,
-    /// The most the peer transmits in one Send.
+    /// The maximum length of a message that the peer sends.
     pub send: Size,
-    /// The most the peer can receive in one Receive.
+    /// The maximum length of a message that the peer can receive.
     pub receive: Size,
-    /// The versions of RPC-over-RDMA that the peer supports. `None` if it does not say so: it has
-    /// sent no second format, or none that is valid.
+    /// The versions of RPC-over-RDMA that the peer supports. `None` if the peer has sent no valid
+    /// second format.
     pub versions: Option<Versions>,
 }
 
@@ -56,7 +56,7 @@ impl Settings {
         versions: None,
     };
 
-    /// Returns whether the peer has said that it supports version two.
+    /// Returns whether the peer has announced version two.
     pub fn supports_two(&self) -> bool {
         self.versions
             .is_some_and(|versions| versions.contains(Version::Two))
@@ -139,7 +139,7 @@ pub const fn encode(settings: Settings) -> [u8; LEN] {
     [m0, m1, m2, m3, FORMAT_VERSION, flags, send, receive]
 }
 
-/// Most bytes of [`PrivateData`].
+/// Maximum number of bytes of [`PrivateData`].
 pub const MAX_LEN: usize = LEN.wrapping_add(VERSIONS_LEN);
 
 /// Encoded private data: the first format, and the second one if the settings have versions.
@@ -172,11 +172,10 @@ impl PrivateData {
 
 /// Finds and decodes the settings in a connection's private data.
 ///
-/// Takes the first place where the whole message fits and has a known version. An identifier that
-/// is followed by another version is passed over, since it may be other layers' data (sections 5.2
-/// and 7). Reserved flags are ignored. `None` means that [`Settings::DEFAULT`] applies. The
-/// versions are taken from the second format, which is searched behind the first one in the same
-/// way.
+/// Takes the first match that is complete and has a known version. An identifier that is followed
+/// by another version is skipped, since it may be other layers' data (sections 5.2 and 7). Reserved
+/// flags are ignored. `None` means that [`Settings::DEFAULT`] applies. The versions are those of
+/// the second format, which is searched behind the first one in the same way.
 //= 8797-4-6 field too short for message
 //= 8797-5-1 other layers are passed over
 //= 8797-5.2-1 format identifier at any offset

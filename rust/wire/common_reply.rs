@@ -2,7 +2,7 @@
 
 //! The most common replies, decoded with a few comparisons.
 //!
-//! The general decoder and the check of a reply in general form cost a client 24 % more
+//! Without this file, the general decoder and the general check of a reply cost a client 24 % more
 //! instructions for a READ and 14 % more for an RPC without chunks.
 
 use super::decode::split;

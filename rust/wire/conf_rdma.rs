@@ -29,7 +29,7 @@ pub struct Request {
     pub maxcall_sendsize: u32,
     /// Longest inline reply in bytes that the client accepts.
     pub maxreply_sendsize: u32,
-    /// Most RDMA Reads that may be active at the client.
+    /// Maximum number of RDMA Reads that may be active at the client.
     pub maxrdmaread: u32,
 }
 
@@ -40,7 +40,7 @@ pub struct Reply {
     pub maxcall_sendsize: u32,
     /// Alignment in bytes that the server recommends for opaque data.
     pub align: u32,
-    /// Most RDMA Reads that may be active at the server.
+    /// Maximum number of RDMA Reads that may be active at the server.
     pub maxrdmaread: u32,
 }
 

@@ -11,15 +11,15 @@ use super::{
 
 /// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///
-/// The receive buffer bounds the lists in any case. These limits say how many elements the local
-/// side is prepared to process.
+/// The receive buffer bounds the lists anyway. These limits are the number of elements that the
+/// local side is prepared to process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// Most entries of the read list.
+    /// Maximum number of entries of the read list.
     pub read_segments: u32,
-    /// Most chunks of the write list.
+    /// Maximum number of chunks of the write list.
     pub write_chunks: u32,
-    /// Most segments of any one write chunk or of the reply chunk.
+    /// Maximum number of segments of any one write chunk or of the reply chunk.
     pub chunk_segments: u32,
 }
 
@@ -71,7 +71,7 @@ pub struct OneSegment<'a, S> {
     pub lists: Lists<'a>,
     /// Their only segment.
     pub segment: S,
-    /// The RPC message, if it is inline. Other bytes behind the lists mean nothing.
+    /// The RPC message, if it is inline. Other bytes behind the lists are ignored.
     pub payload: &'a [u8],
 }
 

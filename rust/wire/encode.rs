@@ -12,9 +12,8 @@
 //!                                         segment()*
 //! ```
 //!
-//! A requester registers memory between the calls. When it has to stop half way it drops the
-//! writer. The buffer then has no valid message, since the segment count of an unfinished chunk is
-//! impossible.
+//! A requester registers memory between these calls. To abort, it drops the writer. The buffer then
+//! has no valid message, since the segment count of an unfinished chunk is impossible.
 
 use core::mem;
 
@@ -23,7 +22,7 @@ use super::{Prefix, ReadSegment, Segment};
 /// An error of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EncodeError {
-    /// The buffer is too small. All further calls on this writer fail with this error too.
+    /// The buffer is too small. All further calls on this writer also fail with this error.
     NoRoom,
 }
 

@@ -34,7 +34,7 @@ pub enum What {
     Version(u32),
     /// A message type (`rdma_proc`) that the version does not define.
     Proc(u32),
-    /// A list or boolean discriminator that is neither 0 nor 1.
+    /// A list discriminator or boolean that is neither 0 nor 1.
     Bool(u32),
     /// The position of a read chunk is not a multiple of four, so it is no position in an XDR
     /// stream.

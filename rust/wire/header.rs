@@ -95,9 +95,9 @@ fn start(
 
 /// Writes an error about the message with this `xid`, with the `version` word of that message,
 /// known or not: its sender understands that version, and ERR_VERS has the same form in all.
-/// ERR_CHUNK of version one has the form of RFC 8166 section 4.5, which RFC 5666 peers understand
-/// too. It also stands for [`ErrorBody::InvalidOption`] in any version but two, since only version
-/// two has optional operations. Returns the length.
+/// ERR_CHUNK of version one has the form of RFC 8166 section 4.5, which RFC 5666 peers also
+/// understand. It also represents [`ErrorBody::InvalidOption`] in any version but two, since only
+/// version two has optional operations. Returns the length.
 ///
 /// # Errors
 ///

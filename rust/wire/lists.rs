@@ -66,14 +66,14 @@ impl<'a> Lists<'a> {
         }
     }
 
-    /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk:
-    /// what a responder keeps of a call until its reply. [`Self::of_results`] is the inverse.
+    /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk,
+    /// which a responder keeps from a call until its reply. [`Self::of_results`] is the inverse.
     pub const fn results(&self) -> (&'a [u8], Option<&'a [u8]>) {
         (self.writes, self.reply)
     }
 
-    /// Makes lists of what [`Self::results`] has returned. The read list is absent. Other bytes
-    /// give chunks that end early.
+    /// Makes lists from the result of [`Self::results`]. The read list is absent. Other bytes yield
+    /// chunks that end early.
     pub const fn of_results(writes: &'a [u8], reply: Option<&'a [u8]>) -> Self {
         Self {
             reads: &[],
@@ -90,8 +90,8 @@ impl<'a> Lists<'a> {
     }
 
     /// Decodes the three lists at the cursor. It is inlined with the functions it calls: the checks
-    /// of one word take a few instructions, and returning their results in memory would take as
-    /// many again.
+    /// of one word take a few instructions, and returning their results in memory would double
+    /// that.
     #[inline(always)]
     pub(super) fn decode(c: &mut Cursor<'a>, limits: &Limits) -> Result<Self, DecodeError> {
         // Most messages have one list only. The other two are skipped in one step.
@@ -119,8 +119,8 @@ impl<'a> Lists<'a> {
     }
 }
 
-/// Lists with one chunk of one segment, which most calls with a payload have. They have one
-/// encoding only, so a few comparisons recognize them. [`Lists::decode`] decodes them as well.
+/// Lists with one chunk of one segment, as in most calls with a payload. Their encoding is unique,
+/// so a few comparisons recognize them. [`Lists::decode`] decodes them as well.
 impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the read
     /// list. Returns `None` for all other bytes, well-formed or not.
@@ -181,7 +181,7 @@ impl<'a> Lists<'a> {
 }
 
 /// Returns whether the word where the chunk lists of a message begin is the one that announces an
-/// entry of the read list. Nothing else of the message is checked: it may have no chunk lists.
+/// entry of the read list. The rest of the message is not checked: it may have no chunk lists.
 pub fn has_read_list(bytes: &[u8]) -> bool {
     let version = peek(bytes).map(|prefix| Version::from_u32(prefix.version));
     let Ok(Some(version)) = version else {

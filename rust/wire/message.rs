@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The decoded message. Both versions share one type, so that callers do not branch on the version.
+//! The decoded message. Both versions share this type, so that callers do not branch on the
+//! version.
 
 use super::{Direction, Lists, Prefix, Version};
 
@@ -227,9 +228,9 @@ impl Message<'_> {
         }
     }
 
-    /// Returns whether the chunks of a message without an inline part have room for an RPC message:
-    /// that of a call is in a read chunk at position zero, that of a reply in the reply chunk, or
-    /// in a read chunk (RFC 5666 section 5.2).
+    /// Returns whether the chunks of a message without an inline part can hold an RPC message: a
+    /// call in a read chunk at position zero, a reply in the reply chunk or in a read chunk (RFC
+    /// 5666 section 5.2).
     fn is_long(&self, lists: &Lists<'_>) -> bool {
         let read = lists
             .read_list()

@@ -39,7 +39,7 @@ impl Prefix {
     }
 
     /// Returns whether the type of the message forbids an answer: RDMA_ERROR in any version, and
-    /// RDMA_DONE, whose number means nothing in version two.
+    /// RDMA_DONE, whose number is undefined in version two.
     pub const fn forbids_answer(&self) -> bool {
         // CAST: the discriminants of a `repr(u32)` enum.
         const ERROR: u32 = Proc::Error as u32;
@@ -70,8 +70,8 @@ impl Prefix {
     }
 }
 
-/// Reads the four fixed words and nothing else. They suffice to find the request that a message
-/// answers, or to log a message that is about to be dropped.
+/// Reads only the four fixed words. They suffice to find the request that a message answers, or to
+/// log a message that is about to be dropped.
 ///
 /// # Errors
 ///

@@ -3,7 +3,7 @@
 //! The answer to a message that cannot be processed.
 //!
 //! An error is never answered, nor is a reply: two peers could then answer each other endlessly. A
-//! message without XID and version lacks what an answer needs, and is dropped.
+//! message without XID and version cannot be answered, and is dropped.
 
 use super::message::{ErrorBody, Proc};
 use super::{peek, Direction, Prefix, Version};
@@ -11,7 +11,7 @@ use super::{peek, Direction, Prefix, Version};
 /// The role of the receiver in the forward direction of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Receiver {
-    /// It has sent calls, so it mostly receives replies.
+    /// It sends calls, so it mostly receives replies.
     Requester,
     /// It mostly receives calls.
     Responder,
@@ -22,7 +22,7 @@ pub enum Receiver {
 pub enum Remedy {
     /// Drop it.
     Drop,
-    /// Answer it by an error.
+    /// Answer it with an error.
     Answer {
         /// The XID of the message.
         xid: u32,
@@ -54,7 +54,7 @@ pub fn answer(bytes: &[u8], receiver: Receiver, versions: (u32, u32)) -> Remedy 
     refuse(bytes, receiver, ErrorBody::BadHeader).within(versions)
 }
 
-/// Answers a message by this error, unless it may not be answered.
+/// Answers a message with this error, unless it must not be answered.
 //= 5666-4.2-2 errors are answered by RDMA_ERROR
 //= 5666-4.2-4 version otherwise valid at its receiver
 //= 5666-4.2-5 other errors answered by ERR_CHUNK
@@ -70,16 +70,16 @@ pub fn refuse(bytes: &[u8], receiver: Receiver, error: ErrorBody) -> Remedy {
     }
 }
 
-/// Returns the XID and the version of a message. It may lack all other words.
+/// Returns the XID and the version of a message, which may lack all other words.
 fn ids(bytes: &[u8]) -> Option<(u32, u32)> {
     let &[x0, x1, x2, x3, v0, v1, v2, v3] = bytes.first_chunk()?;
     let words = ([x0, x1, x2, x3], [v0, v1, v2, v3]);
     Some((u32::from_be_bytes(words.0), u32::from_be_bytes(words.1)))
 }
 
-/// Returns whether a message may be answered. A reply may not, nor what [`Prefix::forbids_answer`]
-/// names. The header of version two shows its direction. If it does not, or in another version, the
-/// role of the receiver decides.
+/// Returns whether a message may be answered. A reply must not be answered, nor a message that
+/// [`Prefix::forbids_answer`] names. A header of version two may show the direction. If it does
+/// not, or in another version, the role of the receiver decides.
 fn is_answered(bytes: &[u8], receiver: Receiver) -> bool {
     let prefix = peek(bytes).ok();
     if prefix.is_some_and(|prefix| prefix.forbids_answer()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The header of an RPC call, as far as a transport has to know it (RFC 5531 section 9).
+//! The header of an RPC call, as far as a transport needs it (RFC 5531 section 9).
 //!
 //! ```text
 //!  0  xid  direction=0  rpcvers  prog
@@ -25,7 +25,7 @@ pub struct CallHeader {
     /// Bytes up to the end of the verifier, where the arguments begin.
     pub len: u32,
     /// The arguments have no data item that a chunk could carry: RPCSEC_GSS wraps them for
-    /// integrity or privacy, or they are its own.
+    /// integrity or privacy, or they are those of RPCSEC_GSS itself.
     pub wrapped: bool,
 }
 

@@ -21,8 +21,8 @@ use super::{Direction, EncodeError, Prefix, Proc, Version};
 /// Inline threshold in bytes of a peer that has announced none (section 2.3).
 pub const DEFAULT_INLINE: u32 = 4096;
 
-/// Most bytes of a connection's first message, since the peer may support version one only (section
-/// 5).
+/// Maximum number of bytes of a connection's first message, since the peer may support version one
+/// only (section 5).
 pub const FIRST_MESSAGE_MAX: u32 = super::v1::DEFAULT_INLINE;
 
 /// Starts RDMA2_OPTIONAL.

@@ -2,22 +2,23 @@
 
 //! Invalidates memory before its owner gets it back.
 //!
-//! There are three occasions. A reply has arrived, and the peer has not invalidated all regions of
-//! the call. SUNRPC gives up a call whose reply has not arrived, or frees the pages of a call in
-//! order to encode it again. Or the connection is closed. On the first two, a chain of LOCAL_INV is
+//! This happens in three cases: a reply arrives and the peer has not invalidated all regions of the
+//! call; SUNRPC aborts a call whose reply has not arrived, or frees the pages of a call in order to
+//! encode it again; or the connection is closed. In the first two cases a chain of LOCAL_INV is
 //! posted. Its last LOCAL_INV completes after everything before it on the send queue, the call's
-//! Send included. On the third, the queue pair is drained, and no peer reaches the memory any more.
+//! Send included. In the third case the queue pair is drained, after which no peer can reach the
+//! memory.
 //!
-//! A server that has not answered a call may be about to write its result, or may be writing. If
-//! the memory is invalidated then, the device refuses the server's access, which ends the
-//! connection for every call. (rxe even continues a write that it has begun: its LOCAL_INV does not
-//! stop one.) So a task that gives up a call waits for the reply for a short time. The reply shows
-//! that the server has finished.
+//! A server that has not answered a call may be writing its result, or be about to. If the memory
+//! is invalidated then, the device refuses the server's access, which ends the connection for every
+//! call. (rxe even continues a write that has begun: its LOCAL_INV does not stop it.) A task that
+//! aborts a call therefore waits a short time for the reply. The reply shows that the server has
+//! finished.
 //!
-//! A connection may fail while a chain is under way. A task that waits for the chain must not wait
-//! for the transport's own close then: that close needs the send lock, which the task may hold. (A
-//! task that is given the send lock, and finds that another task has transmitted its call, sleeps
-//! with the lock until the reply arrives.) So a worker closes the connection after a chain has
+//! A connection may fail while a chain is in progress. The task that waits for the chain must not
+//! wait for the transport's own close: that close needs the send lock, which the task may hold. (A
+//! task that gets the send lock, and finds that another task has transmitted its call, sleeps with
+//! the lock until the reply arrives.) A worker therefore closes the connection after a chain has
 //! failed.
 
 use kernel::prelude::*;
@@ -39,31 +40,31 @@ use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::Xprt;
 
-/// How long a task waits for the reply to a call that it gives up, in milliseconds.
+/// How long a task waits for the reply to a call that it aborts, in milliseconds.
 const LINGER_MS: u32 = 2_000;
 /// How long a LOCAL_INV may take before the connection is closed, in milliseconds.
 const FENCE_MS: u32 = 2_000;
 
 /// How an RPC ends: with a reply of this length in bytes, chunks included; or with `EIO`, because
-/// the responder could not process the call, or its reply was not acceptable.
+/// the responder could not process the call or its reply was not acceptable.
 pub(super) type Status = Result<u32>;
 
 /// How an RPC ends once its memory is invalidated.
 pub(super) enum Ending {
-    /// With this status; the reply is in place, if there is one.
+    /// The RPC ends with this status; the reply, if any, is in place.
     With(Status),
-    /// With a reply whose inline part has to be copied into place first. It arrived while the peer
-    /// could still reach the memory where the reply belongs. The DMA layer may have a bounce buffer
-    /// for that memory as well, whose contents would overwrite the reply.
+    /// The RPC ends with a reply whose inline part has yet to be copied into place. The reply
+    /// arrived while the peer could still reach the memory where it belongs. The DMA layer may also
+    /// have a bounce buffer for that memory, whose contents would overwrite the reply.
     Copy {
         /// May be `vmalloc()` memory, so it is not dropped while a spinlock is held.
         message: KVVec<u8>,
-        /// The bytes that came through the write chunk, if it was used.
+        /// The number of bytes that arrived through the write chunk, if it was used.
         chunk: Option<u32>,
     },
 }
 
-/// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that came
+/// Copies an inline reply into the buffers of the RPC. `chunk` is the number of bytes that arrived
 /// through the write chunk, if it was used. Does not sleep.
 #[inline(always)]
 pub(super) fn place(
@@ -79,7 +80,7 @@ pub(super) fn place(
     Ok(placed.len)
 }
 
-/// Completes an RPC whose memory is out of the peer's reach. Does not sleep.
+/// Completes an RPC whose memory the peer can no longer reach. Does not sleep.
 #[inline(always)]
 pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
     match status {
@@ -88,9 +89,9 @@ pub(super) fn complete(rqst: Pinned<'_, Client>, status: Status) {
     }
 }
 
-/// Invalidates the regions that are left of a call whose reply has arrived. [`invalidated`]
-/// completes the RPC, which ends as `ending` says; should posting fail, the close does. Completion
-/// worker; does not sleep.
+/// Invalidates the remaining regions of a call whose reply has arrived. [`invalidated`] then
+/// completes the RPC, which ends as `ending` says. If posting fails, closing the connection
+/// completes the RPC. Completion worker; does not sleep.
 pub(super) fn before_completion(
     qp: &QueuePair,
     slot: &Slot,
@@ -111,7 +112,7 @@ pub(super) fn before_completion(
 ///
 /// # Errors
 ///
-/// The peer may still reach the regions: the caller has to have the connection closed.
+/// The peer may still reach the regions: the caller must have the connection closed.
 pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task) -> Result {
     let contents = &mut locked.contents;
     let mut live = 0;
@@ -130,8 +131,8 @@ pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task)
     }
 }
 
-/// Handles the failure of a LOCAL_INV: has the connection closed. Completion worker; does not
-/// sleep.
+/// Handles the failure of a LOCAL_INV: queues the close of the connection. Completion worker; does
+/// not sleep.
 pub(in crate::client) fn failed(conn: &Conn, slot: &Slot) {
     let locked = slot.lock();
     if let Some(ep) = locked.ep.as_ref().filter(|ep| ep.epoch() == conn.epoch()) {
@@ -148,14 +149,15 @@ fn region_id(locked: &Locked) -> u32 {
     locked.contents.last_invalidating().map_or(u32::MAX, Mr::id)
 }
 
-/// Has a worker close the connection, since its chains of LOCAL_INV cannot complete. If it is
-/// closed already, the worker finishes their calls. Any context; `ep` is not the last reference.
+/// Queues the work item that closes the connection, since its chains of LOCAL_INV cannot complete.
+/// If the connection is closed already, the worker finishes the calls of these chains. Any context;
+/// `ep` is not the last reference.
 pub(super) fn order_close(ep: &Arc<Endpoint>) {
     let conn = ep.shared();
     if !ep.is_closed() {
         conn.force_close();
     }
-    // The queue refuses an item that is queued already, and that one suffices.
+    // The queue refuses an item that is queued already. That item suffices.
     let _ = conn.owner().queue().enqueue::<_, CLOSE>(ep.clone());
 }
 
@@ -180,16 +182,16 @@ pub(in crate::client) fn invalidated(conn: &Conn, qp: &QueuePair, slot: &Slot) {
     match locked.fencing(conn.epoch()) {
         Some(true) => trace::wc_li_done(cid, WcStatus::SUCCESS),
         Some(false) => trace::wc_li_wake(cid, WcStatus::SUCCESS),
-        // The slot may have been swept in the meantime.
+        // The slot may have been swept meanwhile.
         None => return,
     }
     if !finish(conn.owner(), slot, locked) {
-        // The completion was not that of the whole chain. Only a close invalidates the rest.
+        // The completion did not cover the whole chain. Only a close invalidates the rest.
         failed(conn, slot);
     }
 }
 
-/// Finishes a call whose memory is out of the peer's reach: completes its RPC, or wakes the task
+/// Finishes a call whose memory the peer can no longer reach: completes its RPC, or wakes the task
 /// that waits. Returns `false`, and does neither, if a region is still live.
 fn finish(xprt: &Xprt<Client>, slot: &Slot, mut locked: SpinLockGuard<'_, Locked>) -> bool {
     if !locked.contents.mark_invalidated() {
@@ -219,14 +221,14 @@ pub(in crate::client) fn sweep(xprt: &Xprt<Client>, epoch: u32) {
 /// Finishes a call whose connection is drained, so that none of its regions can be live.
 fn finish_drained(xprt: &Xprt<Client>, slot: &Slot, locked: SpinLockGuard<'_, Locked>) {
     if !finish(xprt, slot, locked) {
-        // A call that hangs does less harm than memory that a peer writes to.
+        // A hanging call does less harm than memory that a peer can still write.
         kernel::pr_warn_once!("a memory region is live on a connection that was drained\n");
     }
 }
 
-/// Gives a call up for SUNRPC: waits until its memory is out of the peer's reach. May sleep.
+/// Aborts a call for SUNRPC: waits until the peer can no longer reach its memory. May sleep.
 pub(in crate::client) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
-    // Most RPCs were completed.
+    // Most RPCs are complete by now.
     if rqst.slot().data().is_in_use() {
         release_used(client, xprt, rqst);
     }
@@ -262,7 +264,7 @@ fn may_be_answered(locked: &Locked) -> bool {
 }
 
 /// Invalidates the memory of a call, and waits until that is done. If the server has not answered,
-/// the credit of the call stays taken until it does. May sleep.
+/// the call keeps its credit until the server does. May sleep.
 fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
@@ -288,7 +290,7 @@ fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
         drop(locked);
         await_invalidation(slot, Some(&ep));
     } else if locked.answered {
-        // The message has arrived, so the device does not read the send buffer any more.
+        // The message has arrived, so the device no longer reads the send buffer.
         locked.reset();
     } else {
         let old = locked.contents.out.take();
@@ -301,8 +303,8 @@ fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
 /// Waits until an abandoned slot is idle. Sleeps.
 ///
 /// A LOCAL_INV over `ep`, the slot's connection, waits until the Sends before it are acknowledged.
-/// If that takes long, the server's device is not there. Closing the connection is then quicker
-/// than waiting until our device reports a failure.
+/// If that takes long, the server's device is gone. Closing the connection is then quicker than
+/// waiting until our device reports a failure.
 fn await_invalidation(slot: &Slot, ep: Option<&Arc<Endpoint>>) {
     if let Some(ep) = ep {
         if slot.wait_while(msecs_to_jiffies(FENCE_MS), Locked::is_abandoned) {
@@ -313,13 +315,13 @@ fn await_invalidation(slot: &Slot, ep: Option<&Arc<Endpoint>>) {
     slot.wait_while(FOREVER, Locked::is_abandoned);
 }
 
-/// Takes back a call that SUNRPC is about to encode again: waits until its memory is out of the
-/// peer's reach. A call that was sent is not sent again over the same connection. May sleep.
+/// Takes back a call that SUNRPC is about to encode again: waits until the peer can no longer reach
+/// its memory. A call that has been sent is not sent again over the same connection. May sleep.
 pub(in crate::client) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
     let slot: &Slot = rqst.slot().data();
     let used = slot.lock().used_epoch();
     abandon(client, xprt, rqst);
-    // A slot that was swept in the meantime is free for the next connection.
+    // A slot that was swept meanwhile is free for the next connection.
     let mut locked = slot.lock();
     // INVARIANT: `abandon` has left no regions.
     if used.is_some_and(|epoch| locked.withdraw(epoch)) {
@@ -328,7 +330,7 @@ pub(in crate::client) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &R
     }
 }
 
-/// Takes the send buffer away from a slot whose Send the device may not have finished with.
+/// Replaces the send buffer of a slot whose Send the device may not have finished.
 fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, slot: &Slot, old: Option<SendBuf>) {
     match old.map(|buf| ep.exchange(buf)) {
         Some(Ok(buf)) => slot.replace_buffer(buf, ep),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! Marshals a call: chooses its form, registers the memory of its chunks, and writes header and
-//! inline part into the send buffer. No work request is posted here.
+//! inline part into the send buffer. This file posts no work request.
 //!
-//! Most calls have at most one chunk, and one memory region takes it. A chunk that no region takes
-//! as a whole gets further regions, a segment each.
+//! Most calls have at most one chunk, and one memory region takes it. A chunk that exceeds one
+//! region gets further regions, one for each segment.
 
 use kernel::prelude::*;
 
@@ -139,7 +139,7 @@ fn begin<'b>(
     Ok(version.begin(buf, rqst.xid(), credits, call, forms.proc())?)
 }
 
-/// Copies the inline part of the RPC message behind the header, and notes the length of both.
+/// Copies the inline part of the RPC message behind the header, and stores the length of both.
 #[inline(always)]
 fn copy_inline(
     form: CallKind,
@@ -173,7 +173,7 @@ fn copy(call: &XdrBuf<'_>, start: u32, len: u32, space: &mut [u8]) -> Result<usi
     Ok(len)
 }
 
-/// Copies the bytes that are inline before and behind a payload. Returns their number.
+/// Copies the inline bytes before and behind a payload. Returns their number.
 #[cold]
 fn copy_around(
     parts: &Extents,
@@ -187,8 +187,8 @@ fn copy_around(
     Ok(head + tail)
 }
 
-/// Writes an inline call whose payload is aligned, if the server asks for that and the call has a
-/// payload. Returns the length of the header.
+/// Writes an inline call with an aligned payload, if the server asks for alignment and the call has
+/// a payload. Returns the length of the header.
 #[inline(always)]
 fn write_aligned(
     ep: &Endpoint,
@@ -386,7 +386,7 @@ impl Registrar<'_> {
         }
     }
 
-    /// Maps `memory` in regions of the given kind, if there are such, and calls `encode` for each.
+    /// Maps `memory` in regions of the given kind where possible, and calls `encode` for each.
     ///
     /// # Errors
     ///

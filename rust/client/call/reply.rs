@@ -2,9 +2,9 @@
 
 //! From a received message to a completed RPC.
 //!
-//! No value in a message is used before it was compared with the chunks that the call offered. A
-//! message that belongs to no RPC is dropped. A message that breaks the protocol fails its RPC with
-//! `EIO`. A message that has invalidated memory of another call ends the connection. In every case
+//! No value in a message is used before it has been compared with the chunks that the call offered.
+//! A message that belongs to no RPC is dropped. A message that breaks the protocol fails its RPC
+//! with `EIO`. A message that invalidates memory of another call ends the connection. In every case
 //! the Receive goes back to the ring when the caller drops the message.
 
 use kernel::prelude::*;
@@ -32,13 +32,13 @@ use crate::wire::{self, CommonReply, DecodeError, Limits, Message, OnlyChunk, Pr
 /// The most that a reply may hold: one chunk of the segments that the call offered.
 pub(in crate::client) const LIMITS: Limits = Limits::requester(1, MAX_SEGMENTS);
 
-/// How a reply has arrived.
+/// How a reply arrived.
 #[derive(Clone, Copy)]
 pub(in crate::client) enum Arrived<'a, 'm> {
     /// As this message.
     Message(&'a Incoming<'m>),
-    /// By RDMA Reads, which a message with these bytes has announced. That message has invalidated
-    /// nothing, or was checked when it arrived.
+    /// By RDMA Reads, which a message with these bytes announced. That message invalidated nothing,
+    /// or was checked when it arrived.
     Read(&'a [u8]),
 }
 
@@ -51,7 +51,7 @@ impl<'a, 'm> Arrived<'a, 'm> {
         }
     }
 
-    /// Returns the message, if it has invalidated an R_key, and the R_key.
+    /// Returns the message and the R_key that it invalidated, if any.
     #[inline(always)]
     fn invalidated(self) -> Option<(&'a Incoming<'m>, u32)> {
         match self {
@@ -61,8 +61,8 @@ impl<'a, 'm> Arrived<'a, 'm> {
     }
 }
 
-/// Handles a reply or an error in any form. `grant`: its credits count. Completion worker; does not
-/// sleep.
+/// Handles a reply or an error in any form. If `grant` is set, its credits count. Completion
+/// worker; does not sleep.
 pub(in crate::client) fn handle(
     conn: &Conn,
     qp: &QueuePair,
@@ -104,7 +104,7 @@ pub(in crate::client) fn handle_common(
 }
 
 /// Takes the credits that a reply grants, and finishes the RPC that the reply answers. `check`
-/// compares the reply with what its call has offered.
+/// compares the reply with the chunks that its call offered.
 #[inline(always)]
 fn receive<'m>(
     conn: &Conn,
@@ -139,7 +139,8 @@ pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Inc
     };
     let xid = reply.xid();
     credits.granted(conn, xid, reply.credits(), 1);
-    // Nothing of ours may be invalidated: such a server knows nothing of remote invalidation.
+    // Such a server does not support remote invalidation, so no memory of this host may be
+    // invalidated.
     check_unmatched_rkey(conn, xid, arrived);
     let Some(rqst) = conn.owner().find(xid) else {
         reads.decline(xid);
@@ -159,7 +160,7 @@ pub(in crate::client) fn handle_announced(conn: &Conn, qp: &QueuePair, msg: &Inc
             report_violation(conn, &rqst, violation);
             fail(conn, qp, msg, rqst);
         }
-        // The server has to answer again over another connection.
+        // The server must answer again over another connection.
         Err(None) => conn.force_close(),
     }
     true
@@ -192,9 +193,9 @@ pub(in crate::client) fn calls(conn: &Conn) -> impl Fn(&mut dyn FnMut(u32)) + '_
     |act| SlotTable::of(conn.owner()).each_unanswered(conn.epoch(), act)
 }
 
-/// Handles a message whose header cannot be decoded: fails the RPC with its XID, if there is one,
-/// so that the RPC does not wait for its time-out. The grant in such a header does not count.
-/// Completion worker; does not sleep.
+/// Handles a message whose header cannot be decoded: fails the RPC with its XID, if any, so that
+/// the RPC does not wait for its timeout. The grant in such a header does not count. Completion
+/// worker; does not sleep.
 pub(in crate::client) fn handle_undecodable(
     conn: &Conn,
     qp: &QueuePair,
@@ -208,7 +209,7 @@ pub(in crate::client) fn handle_undecodable(
     let Ok(prefix) = wire::peek(bytes) else {
         trace::malformed_hdr(peer, 0, error, bytes.len());
         trace::reply_short_err(Prefix::from_bytes(&[0; Prefix::LEN]), peer);
-        // However short the message is, the key that came with it is invalid.
+        // However short the message is, the R_key that arrived with it has been invalidated.
         return check_unmatched_rkey(conn, 0, arrived);
     };
     trace::malformed_hdr(peer, prefix.xid, error, bytes.len());
@@ -238,13 +239,13 @@ fn trace_unmatched(conn: &Conn, arrived: Arrived<'_, '_>) {
     }
 }
 
-/// Drops a reply for which SUNRPC does not wait.
+/// Handles and traces a reply for which SUNRPC does not wait.
 fn unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     trace_unmatched(conn, arrived);
     handle_unmatched(conn, xid, arrived);
 }
 
-/// Handles a reply for which SUNRPC does not wait. Its call is being given up (SUNRPC has dequeued
+/// Handles a reply for which SUNRPC does not wait. Its call is being aborted (SUNRPC has dequeued
 /// it and will release it soon), or was released before, or never existed.
 fn handle_unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     let late = answered_late(conn, xid, arrived);
@@ -264,7 +265,7 @@ fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_, '_>) {
 }
 
 /// Closes the connection if a message that answers no call has invalidated memory of a call that
-/// waits for its reply. (A reply to a call that was given up may invalidate memory of that call.)
+/// waits for its reply. (A reply to an aborted call may invalidate memory of that call.)
 pub(in crate::client) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     let Some((_, rkey)) = arrived.invalidated() else {
         return;
@@ -275,8 +276,8 @@ pub(in crate::client) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Ar
     }
 }
 
-/// Takes note of a reply to a call that SUNRPC has dequeued and not yet released, or that was
-/// answered before. Returns whether there is such a call.
+/// Records a reply to a call that SUNRPC has dequeued and not yet released, or that was answered
+/// before. Returns whether there is such a call.
 ///
 /// The peer may have invalidated an R_key of that call, as with every other reply.
 fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
@@ -296,9 +297,9 @@ fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
 
 /// The result of checking a reply.
 enum Finding<'m> {
-    /// The RPC ends with this status; its reply is in place, if it has one.
+    /// The RPC ends with this status; its reply, if any, is in place.
     Done(Status),
-    /// The RPC message, or the part of it that did not come through the write chunk, has to be
+    /// The RPC message, or the part of it that did not arrive through the write chunk, has to be
     /// copied into place.
     Inline {
         message: &'m [u8],
@@ -309,8 +310,9 @@ enum Finding<'m> {
     Whole(KVVec<u8>),
 }
 
-/// Finishes the RPC that a message answers: notes the R_key that the peer has invalidated, calls
-/// `check` for the message, and completes the RPC as soon as the peer cannot reach its memory.
+/// Finishes the RPC that a message answers: records the R_key that the peer has invalidated, calls
+/// `check` for the message, and completes the RPC as soon as the peer can no longer reach its
+/// memory.
 fn finish<'m>(
     conn: &Conn,
     qp: &QueuePair,
@@ -337,8 +339,8 @@ fn finish<'m>(
     finish_exposed(conn, qp, (slot, locked), rqst, finding);
 }
 
-/// Implements [`finish`] for a call of which the peer can still reach memory: keeps the reply until
-/// that is invalidated, if it belongs there, or copies it into place.
+/// Implements [`finish`] for a call whose memory the peer can still reach. A reply that belongs in
+/// that memory is kept until the memory is invalidated; any other reply is copied into place.
 #[inline(never)]
 fn finish_exposed(
     conn: &Conn,
@@ -349,9 +351,10 @@ fn finish_exposed(
 ) {
     let ending = match finding {
         Finding::Inline { message, chunk } if is_mapped(&locked.contents, &rqst, message) => {
-            // Without memory for the copy, the server has to answer again over another connection.
+            // Without memory for the copy, the server must answer again over another connection.
             let Ok(message) = copied(message) else {
-                // The end of the pin takes `queue_lock`, and no lock of this module is held then.
+                // Ending the pin takes `queue_lock`, which requires that no lock of this module is
+                // held.
                 drop(locked);
                 drop(rqst);
                 return conn.force_close();
@@ -390,7 +393,7 @@ fn is_mapped(contents: &Contents, rqst: &Pinned<'_, Client>, message: &[u8]) -> 
     }
 }
 
-/// Copies the reply into place, if that is left to do, and returns the status of the RPC.
+/// Copies the reply into place, unless it is there already, and returns the status of the RPC.
 #[inline(always)]
 fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_>) -> Status {
     match finding {
@@ -400,8 +403,8 @@ fn place(xprt: &Xprt<Client>, rqst: &mut Pinned<'_, Client>, finding: Finding<'_
     }
 }
 
-/// Marks the region whose R_key the peer has invalidated. Returns `false` if the key is no key of
-/// this RPC.
+/// Marks the region whose R_key the peer has invalidated. Returns `false` if the R_key does not
+/// belong to this RPC.
 #[inline(always)]
 fn mark_invalidated(
     conn: &Conn,
@@ -412,7 +415,7 @@ fn mark_invalidated(
     let Some((msg, rkey)) = arrived.invalidated() else {
         return true;
     };
-    // Most calls were prepared under terms that permit it.
+    // Most calls are prepared under terms that permit it.
     let permitted = contents.terms.remote_invalidation() || conn.terms().remote_invalidation();
     let handles = contents.regions.iter().map(Mr::rkey);
     let Some(index) = match_rkey(handles, rkey, permitted) else {
@@ -432,7 +435,8 @@ pub(in crate::client) fn report_foreign_rkey(conn: &Conn, xid: u32, rkey: u32) {
     conn.breach(Breach::ForeignRkey);
 }
 
-/// Compares a reply of a common form with what its call has offered, after it was found not to fit.
+/// Compares a reply of a common form with the chunks that its call offered, after the quick check
+/// has rejected it.
 #[cold]
 fn check_again<'m>(
     conn: &Conn,
@@ -446,7 +450,7 @@ fn check_again<'m>(
     }
 }
 
-/// Compares a reply with what its call has offered.
+/// Compares a reply with the chunks that its call offered.
 fn check<'m>(
     conn: &Conn,
     header: &Message<'m>,
@@ -491,7 +495,7 @@ fn check<'m>(
     }
 }
 
-/// Traces and counts a reply that claims more than its call has offered.
+/// Traces and counts a reply that claims more than its call offered.
 #[cold]
 fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation) {
     trace::reply_violation(task_of(rqst), rqst.xid(), violation);
@@ -499,7 +503,8 @@ fn report_violation(conn: &Conn, rqst: &Pinned<'_, Client>, violation: Violation
     conn.breach(Breach::ReplyClaim);
 }
 
-/// Traces an error of the responder, and logs for a mount that its version is not served.
+/// Traces an error of the responder. For a mount, logs that the server does not support the
+/// version.
 #[cold]
 fn report_error(conn: &Conn, rqst: &Pinned<'_, Client>, error: ErrorBody) {
     let (task, xid) = (task_of(rqst), rqst.xid());

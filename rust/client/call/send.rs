@@ -2,17 +2,17 @@
 
 //! Prepares and posts calls.
 //!
-//! As a rule a call is prepared outside the send lock, when SUNRPC has just encoded it, and posted
-//! once it holds that lock and a credit. It is prepared under the send lock if there was no
-//! connection before, or a different one, or if memory regions were lacking.
+//! A call is usually prepared outside the send lock, when SUNRPC has just encoded it, and posted
+//! once it holds that lock and a credit. A call is prepared under the send lock if there was no
+//! connection before, or a different one, or if there were too few memory regions.
 //!
 //! The lock of the slot is held while a call is prepared, unless mapping memory may take long or
-//! sleep on this device ([`Regions::slow`]). On such a device the task takes the contents of
-//! the slot, and leaves the slot in phase Preparing. Nothing else changes a slot in this phase:
+//! sleep on this device ([`Regions::slow`]). On such a device the task takes the contents out of
+//! the slot, and leaves the slot in phase Preparing. No other context changes a slot in this phase:
 //! other tasks find no regions to take back, and the sweep of a closed connection waits for the end
 //! of the phase. Mapping allocates without I/O, so it never waits for a connection that the sweep
-//! delays. On other devices mapping is a matter of some instructions, and taking the lock twice
-//! would cost more than it saves.
+//! delays. On other devices mapping takes few instructions, and taking the lock twice would cost
+//! more than it saves.
 //!
 //! [`Regions::slow`]: super::super::endpoint::Regions::slow
 
@@ -44,9 +44,9 @@ pub(in crate::client) enum PrepareError {
     NoRegions,
     /// The slot has no send buffer at the moment.
     NoBuffer,
-    /// The DMA layer has no room at the moment.
+    /// The DMA layer is temporarily out of space.
     NoMapping,
-    /// This transport cannot carry the call: it is too long, or its memory cannot be mapped.
+    /// This transport cannot carry the call: the call is too long, or its memory cannot be mapped.
     Impossible(Error),
 }
 
@@ -78,7 +78,7 @@ impl From<EncodeError> for PrepareError {
     }
 }
 
-/// Prepares a call for the connection of its slot. A call that is under way is left alone. Does not
+/// Prepares a call for the connection of its slot. A call in progress is left alone. Does not
 /// sleep, unless the driver of the device does.
 ///
 /// # Errors
@@ -91,8 +91,8 @@ pub(in crate::client) fn prepare(
 ) -> Result<(), PrepareError> {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
-    // ORDERING: a connection is marked as closed before its sweep takes this lock. So the sweep
-    // finds the phase Preparing, or the mark is seen here.
+    // ORDERING: a connection is marked as closed before its sweep takes this lock. Either the sweep
+    // finds the phase Preparing, or this thread sees the mark.
     let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());
     let ep = ep.ok_or(PrepareError::NotConnected)?;
     if ep.regions.slow {
@@ -131,7 +131,8 @@ fn prepare_unlocked(
 ///
 /// # Errors
 ///
-/// See [`SendError`]. After an error no work request is posted, or the connection is being closed.
+/// See [`SendError`]. After an error no work request has been posted, or the connection is being
+/// closed.
 pub(in crate::client) fn send(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -142,7 +143,7 @@ pub(in crate::client) fn send(
     }
     post_prepared(client, xprt, rqst)?;
     rqst.mark_sent();
-    // Without a reply the credit of the call would not come back.
+    // Without a reply, the credit of the call would never be returned.
     if rqst.reply_expected() {
         Ok(())
     } else {
@@ -150,7 +151,7 @@ pub(in crate::client) fn send(
     }
 }
 
-/// Prepares the call if that has not been done, and posts registrations and Send in one chain.
+/// Prepares the call unless that has been done, and posts registrations and Send in one chain.
 #[inline(always)]
 fn post_prepared(
     client: &Client,
@@ -177,8 +178,8 @@ fn post_prepared(
     report(ep, rqst, posted)
 }
 
-/// Posts registrations and Send, and tells the session of the call if that may be the first one, as
-/// the terms that it was prepared for say.
+/// Posts registrations and Send. Notifies the session of the call if the terms that it was prepared
+/// for say that it may be the first call.
 #[inline(always)]
 fn post_chain(ep: &Endpoint, slot: &Slot, contents: &mut Contents) -> Result<u64, PostError> {
     let Contents {
@@ -223,8 +224,8 @@ fn report(
 }
 
 /// Prepares a call that could not be prepared when it was encoded, or was prepared for a different
-/// connection or former terms. Returns the contents of its slot; `None` if the call has failed for
-/// good.
+/// connection or former terms. Returns the contents of its slot; `None` if the call has failed
+/// permanently.
 #[cold]
 fn prepare_now<'a>(
     client: &Client,
@@ -243,7 +244,7 @@ fn prepare_now<'a>(
     Ok(None)
 }
 
-/// Prepares a call once. Returns `false` if the call has failed for good.
+/// Prepares a call once. Returns `false` if the call has failed permanently.
 fn prepare_once(
     client: &Client,
     xprt: &Xprt<Client>,
@@ -259,7 +260,8 @@ fn prepare_once(
         Ok(()) => Ok(true),
         Err(PrepareError::NotConnected) => Err(SendError::NotConnected),
         Err(PrepareError::NoRegions | PrepareError::NoBuffer) => Err(wait(xprt, &endpoint(rqst)?)),
-        // The lack may pass. SUNRPC would give an error to the task that drains the queue.
+        // The shortage may be temporary. SUNRPC would report an error to the task that drains the
+        // queue.
         Err(PrepareError::NoMapping) => Err(SendError::NoResources),
         Err(PrepareError::Impossible(error)) => fail(xprt, rqst, error).map(|()| false),
     }
@@ -271,20 +273,20 @@ fn endpoint(rqst: &Rqst<'_, Client>) -> Result<Arc<Endpoint>, SendError> {
     slot.lock().ep.clone().ok_or(SendError::NotConnected)
 }
 
-/// Fails one call that can never be sent. SUNRPC would give an error to the task that drains the
+/// Fails a call that can never be sent. SUNRPC would report an error to the task that drains the
 /// queue, which may belong to a different call.
 fn fail(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>, error: Error) -> Result<(), SendError> {
     if !rqst.reply_expected() {
         return Err(SendError::Io);
     }
-    // The completion worker may hold the request just now, for a reply that has its XID.
+    // The completion worker may be holding the request, for a reply that has its XID.
     let found = xprt.find(rqst.xid()).ok_or(SendError::NoResources)?;
     found.fail(error);
     Ok(())
 }
 
-/// Has SUNRPC try again when the worker that makes regions has run, which always happens; or after
-/// a while, if no more regions could be made last time.
+/// Makes SUNRPC retry when the worker that makes regions has run, which always happens; or after a
+/// while, if the last attempt to make regions failed.
 fn wait(xprt: &Xprt<Client>, ep: &Arc<Endpoint>) -> SendError {
     if ep.no_more_regions.load(Relaxed) {
         ep.order_regions();

@@ -15,16 +15,15 @@
 //! ```
 //!
 //! Where mapping memory may take long, the slot is in phase Preparing between Idle and Prepared,
-//! and the task that prepares the call has its contents ([`super::send`]).
+//! and the task that prepares the call owns the contents of the slot ([`super::send`]).
 //!
 //! A call that SUNRPC takes back in order to encode it again ends in Withdrawn instead of Idle: it
-//! must not be sent again over the same connection. It leaves Withdrawn when it is released, or
-//! swept.
+//! must not be sent again over the same connection. The slot leaves Withdrawn when the call is
+//! released, or when the slot is swept.
 //!
 //! When the connection is closed, [`SlotTable::sweep`] takes every slot back to Idle.
 //!
-//! No other file names a phase: [`Locked`] tests and changes the phase, for [`SlotTable`] as well,
-//! which asks all slots of a transport.
+//! No other file names a phase: only [`Locked`] tests and changes it, also for [`SlotTable`].
 //!
 //! [`SlotTable`]: super::SlotTable
 //! [`SlotTable::sweep`]: super::SlotTable::sweep
@@ -61,16 +60,16 @@ pub(super) const FOREVER: Jiffies = isize::MAX as Jiffies;
 enum Phase {
     /// No memory is mapped or exposed.
     Idle,
-    /// A task maps memory and encodes the header, and has the contents of the slot meanwhile.
+    /// A task maps memory and encodes the header. Meanwhile it owns the contents of the slot.
     Preparing,
     /// Memory is mapped and the header is encoded. No work request is posted.
     Prepared,
     /// The call is posted: the peer may reach the memory. No reply has arrived, unless
     /// [`Locked::answered`] is set.
     Sent,
-    /// The reply has arrived. Local invalidation is under way; its end completes the RPC.
+    /// The reply has arrived. Local invalidation is in progress; its end completes the RPC.
     Fencing,
-    /// The RPC was given up. Local invalidation is under way, and a task waits for its end.
+    /// The RPC was aborted. Local invalidation is in progress, and a task waits for its end.
     Abandoned,
     /// The call was taken back. No memory is mapped or exposed, and no call can be prepared.
     Withdrawn,
@@ -81,13 +80,13 @@ enum Phase {
 pub(crate) struct Slot {
     /// The number of the slot.
     pub(super) index: u32,
-    /// The slot may be in a phase other than Idle: for readers without the lock. The flag changes
-    /// under the lock. It is set whenever the slot is not idle, and cleared when a reply
+    /// Whether the slot may be in a phase other than Idle, for readers without the lock. The flag
+    /// changes under the lock. It is set whenever the slot is not idle, and cleared when a reply
     /// completes the RPC.
     in_use: Atomic<bool>,
     #[pin]
     locked: SpinLock<Locked>,
-    /// Announced when a call that is given up has been answered, and when the slot becomes idle.
+    /// Signalled when an aborted call has been answered, and when the slot becomes idle.
     #[pin]
     progress: WakeEvent,
 }
@@ -106,8 +105,8 @@ pub(super) struct Locked {
     pub(super) contents: Contents,
     phase: Phase,
     pub(super) epoch: u32,
-    /// In phase Sent: the reply has arrived when SUNRPC no longer waited for it. The peer has
-    /// finished with the call, and counts its credit as free.
+    /// In phase Sent: the reply arrived when SUNRPC no longer waited for it. The peer has finished
+    /// with the call, and counts its credit as free.
     pub(super) answered: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
@@ -136,7 +135,7 @@ impl Slot {
         read_once(&self.in_use)
     }
 
-    /// Notes that the slot leaves phase Idle. The slot's lock is held.
+    /// Records that the slot leaves phase Idle. The slot's lock is held.
     pub(super) fn begin_use(&self) {
         write_once(&self.in_use, true);
     }
@@ -153,15 +152,15 @@ impl Slot {
         let parked = locked.parked.take();
         match parked {
             Some(_) => self.end_use(locked),
-            // A task that gives the call up may go on with the slot.
+            // A task that aborts the call may continue with the slot.
             None => locked.reset(),
         }
         parked
     }
 
     /// Waits while `condition` holds, for `limit` jiffies at most. Returns whether the condition
-    /// has ended. [`Self::wake`] announces each change. Only the task that gives the call up may
-    /// call this, or in phase Preparing the sweep. Sleeps.
+    /// has ended. [`Self::wake`] signals each change. Only the task that aborts the call may call
+    /// this, or in phase Preparing the sweep. Sleeps.
     pub(super) fn wait_while(
         &self,
         mut limit: Jiffies,
@@ -195,8 +194,8 @@ impl Slot {
         drop(left);
     }
 
-    /// Calls `act` unless the slot is idle. The lock is held, so `act` concerns the connection over
-    /// which the call was sent.
+    /// Calls `act` unless the slot is idle. The lock is held, so `act` applies to the connection
+    /// over which the call was sent.
     pub(in crate::client) fn unless_idle(&self, act: impl FnOnce()) {
         let locked = self.lock();
         if !locked.is_idle() {
@@ -204,7 +203,7 @@ impl Slot {
         }
     }
 
-    /// Gives the slot another send buffer, unless its connection was closed in the meantime.
+    /// Gives the slot another send buffer, unless its connection was closed meanwhile.
     pub(super) fn replace_buffer(&self, buf: SendBuf, ep: &Endpoint) {
         let mut locked = self.lock();
         if !ep.is_closed() && locked.epoch == ep.epoch() {
@@ -225,7 +224,7 @@ impl Locked {
         })
     }
 
-    /// Returns whether no call is prepared or under way.
+    /// Returns whether no call is prepared or in progress.
     pub(super) fn is_idle(&self) -> bool {
         self.phase == Phase::Idle
     }
@@ -243,7 +242,7 @@ impl Locked {
 
     /// Returns the connection and the contents of a slot for which a call can be prepared. A call
     /// that was prepared before is taken back: SUNRPC has encoded it again, and its memory may have
-    /// moved. `None`: a call is under way, or there is no connection.
+    /// moved. `None`: a call is in progress, or there is no connection.
     pub(super) fn begin_prepare(&mut self) -> Option<(&Endpoint, &mut Contents)> {
         match self.phase {
             Phase::Idle => {}
@@ -254,13 +253,13 @@ impl Locked {
         Some((ep.as_deref()?, contents))
     }
 
-    /// Notes that the contents have a prepared call, for the connection of the slot.
+    /// Records that the contents have a prepared call, for the connection of the slot.
     pub(super) fn set_prepared(&mut self, slot: &Slot) {
         self.phase = Phase::Prepared;
         slot.begin_use();
     }
 
-    /// Begins phase Preparing, and takes the contents. `None` if a call is under way.
+    /// Begins phase Preparing, and takes the contents. `None` if a call is in progress.
     pub(super) fn begin_preparing(&mut self, slot: &Slot) -> Option<Contents> {
         if !matches!(self.phase, Phase::Idle | Phase::Prepared) {
             return None;
@@ -275,7 +274,7 @@ impl Locked {
     ///
     /// # Errors
     ///
-    /// `NotConnected`. `Dropped` in other phases: the call is under way, or is being given up. The
+    /// `NotConnected`. `Dropped` in other phases: the call is in progress, or is being aborted. The
     /// peer counts credits, so no call is sent twice over one connection: only a new connection can
     /// carry it again.
     #[inline(always)]
@@ -318,7 +317,7 @@ impl Locked {
         self.parked = Some((rqst, ending));
     }
 
-    /// Returns whether local invalidation over connection number `epoch` is under way: `true` if
+    /// Returns whether local invalidation over connection number `epoch` is in progress: `true` if
     /// its end completes an RPC, `false` if a task waits for its end.
     pub(super) fn fencing(&self, epoch: u32) -> Option<bool> {
         match self.phase {
@@ -329,10 +328,10 @@ impl Locked {
         }
     }
 
-    /// Takes a call back that was not sent. Returns whether there is nothing else to give up.
+    /// Takes back a call that was not sent. Returns whether there is nothing else to abort.
     pub(super) fn drop_unsent(&mut self) -> bool {
         match self.phase {
-            // SUNRPC gives no call up that is being prepared.
+            // SUNRPC never aborts a call that is being prepared.
             Phase::Idle | Phase::Preparing => {}
             Phase::Prepared | Phase::Withdrawn => self.reset(),
             Phase::Sent | Phase::Fencing | Phase::Abandoned => return false,
@@ -340,12 +339,12 @@ impl Locked {
         true
     }
 
-    /// Returns the number of the connection of a call that may be known to the server.
+    /// Returns the number of the connection over which the server may have received the call.
     pub(super) fn used_epoch(&self) -> Option<u32> {
         (!matches!(self.phase, Phase::Idle | Phase::Prepared)).then_some(self.epoch)
     }
 
-    /// Gives the call up. A task waits for the end of the local invalidation.
+    /// Aborts the call. A task waits for the end of the local invalidation.
     pub(super) fn abandon(&mut self) {
         self.phase = Phase::Abandoned;
     }
@@ -355,7 +354,7 @@ impl Locked {
         self.phase == Phase::Abandoned
     }
 
-    /// Prevents that a call is prepared before the connection is closed. Returns `false` if the
+    /// Prevents the preparation of a call until the connection is closed. Returns `false` if the
     /// slot no longer belongs to connection number `epoch`. There are no regions.
     pub(super) fn withdraw(&mut self, epoch: u32) -> bool {
         let belongs = self.belongs_to(epoch);
@@ -370,20 +369,20 @@ impl Locked {
         self.ep.is_some() && self.epoch == epoch
     }
 
-    /// Makes the idle slot one of connection number `epoch`, with a send buffer.
+    /// Assigns the idle slot to connection number `epoch`, with a send buffer.
     pub(super) fn begin_connection(&mut self, buf: SendBuf, epoch: u32) {
         self.epoch = epoch;
         self.contents.set_buffer(buf);
     }
 
-    /// Returns whether a task has the contents.
+    /// Returns whether a task owns the contents.
     pub(super) fn is_preparing(&self) -> bool {
         self.phase == Phase::Preparing
     }
 
-    /// Marks a call as answered for which SUNRPC no longer waits. Returns the contents if the
-    /// peer may still have reached the memory, and whether there is such a call, or one that was
-    /// answered before.
+    /// Marks a call for which SUNRPC no longer waits as answered. Returns the contents if the peer
+    /// may have been able to reach the memory until now, and whether there is such a call, answered
+    /// before or not.
     pub(super) fn mark_answered(&mut self) -> (Option<&mut Contents>, bool) {
         let sent = self.phase == Phase::Sent;
         let known = sent || self.phase == Phase::Fencing;
@@ -391,7 +390,7 @@ impl Locked {
         (sent.then_some(&mut self.contents), known)
     }
 
-    /// Takes back a prepared call whose turn has not come, and the spare regions.
+    /// Takes back a prepared call that has not been sent, and the spare regions.
     pub(super) fn take_regions_back(&mut self) {
         if self.phase == Phase::Prepared {
             self.reset();
@@ -399,7 +398,7 @@ impl Locked {
         self.contents.spare = Spare::NONE;
     }
 
-    /// Gives the regions back, which no peer can reach, and makes the slot idle.
+    /// Gives the regions back, which no peer can reach any more, and makes the slot idle.
     #[inline]
     pub(super) fn reset(&mut self) {
         self.contents.reset();
@@ -424,14 +423,14 @@ pub(super) struct Contents {
     pub(super) xid: u32,
     /// The terms that the call was prepared under.
     pub(super) terms: TermsSnapshot,
-    /// The longest messages under these terms, and with this send buffer.
+    /// The space for messages under these terms, in this send buffer.
     pub(super) space: InlineSpace,
     /// The buffer in which the message is assembled; none without a connection.
     pub(super) out: Option<SendBuf>,
     /// The bytes of `out` to send.
     pub(super) out_len: usize,
-    /// The registered memory of call and reply. Room for the most regions was allocated with the
-    /// slot.
+    /// The registered memory of call and reply. Space for the maximum number of regions was
+    /// allocated with the slot.
     pub(super) regions: KVec<Mr>,
     /// Idle regions, which earlier calls have left for the next ones.
     pub(super) spare: Spare,
@@ -439,7 +438,7 @@ pub(super) struct Contents {
     pub(super) offered: KVec<Segment>,
     /// How the call takes its reply.
     pub(super) offer: ReplyKind,
-    /// The slot's part of the transport's counters, of all connections.
+    /// The slot's part of the transport's counters, over all connections.
     pub(super) counts: CallCounts,
 }
 
@@ -459,7 +458,7 @@ impl Contents {
         })
     }
 
-    /// Returns contents for the time in which a task has these, and prepares a call.
+    /// Returns contents to stand in for these while a task owns these and prepares a call.
     pub(super) fn placeholder(&self) -> Self {
         Self::empty(self.counts)
     }
@@ -566,7 +565,7 @@ impl Contents {
         from_last.find(|region| region.is_being_invalidated())
     }
 
-    /// Gives the regions back, which no peer can reach.
+    /// Gives the regions back, which no peer can reach any more.
     #[inline]
     pub(super) fn reset(&mut self) {
         trace::mr_unmaps(|| self.regions.iter().map(traced::region));
@@ -579,7 +578,8 @@ impl Contents {
         self.out_len = 0;
     }
 
-    /// Keeps the last region for the next call, if it is idle and there is none of its kind.
+    /// Keeps the last region for the next call, if it is idle and no region of its kind is kept
+    /// yet.
     #[inline]
     fn keep_spare(&mut self) {
         let Some(idle) = self.regions.last().filter(|region| region.is_idle()) else {

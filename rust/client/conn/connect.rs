@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Makes a connection, and decides when to connect again to a server that is gone, and when RPCs
-//! learn of the failure. [`backoff`] has the times.
+//! Makes a connection, decides when to reconnect to a server that is gone, and when RPCs learn of
+//! the failure. [`backoff`] has the times.
 //!
 //! [`connect`] runs in the connect worker, which holds SUNRPC's send lock, and may sleep. After a
-//! failure the objects made so far are dropped, in the reverse order of their making.
+//! failure the objects made so far are dropped in reverse order.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -32,17 +32,17 @@ use crate::rdma::pd::Pd;
 use crate::sunrpc::xprt::transport::{ConnectError, Outage};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 
-/// The longest time from one attempt to the next, in seconds.
+/// The longest time between two attempts, in seconds.
 pub(in crate::client) const LONGEST: u32 = backoff::LONGEST_MS / 1000;
-/// The time in milliseconds for which RPCs wait for a server that refuses or cannot be reached (as
-/// while our own device is away), before they learn of the failure.
+/// The time in milliseconds that RPCs wait for a server that refuses or cannot be reached (for
+/// example while our own device is absent) before they learn of the failure.
 const HOLD: u32 = 8_000;
 /// How long the resolution of an address or of a route may take, in milliseconds.
 const RESOLVE_MS: u32 = 5_000;
 /// How long the peer may take to answer a connection request, in milliseconds.
 const CONNECT_MS: u32 = 60_000;
-/// The time in milliseconds by which the connection manager may be late with its event that
-/// resolving took too long.
+/// The time in milliseconds by which the connection manager's event about a resolution timeout may
+/// be late.
 const GRACE_MS: u32 = 1000;
 
 /// The states of a client's connection.
@@ -88,8 +88,8 @@ pub(in crate::client) fn connect(
     let tags = (tags::count(config.slots) + quirks::TAGS, receive_size);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
     let qp = qp.map_err(local(xprt, "queue pair"))?;
-    // Made before the first buffer: a failure may leave some request slots without one. A removal
-    // of the device that comes late must not close the next connection.
+    // The guard exists before the first buffer, because a failure may leave some request slots
+    // without a buffer. A late removal of the device must not close the next connection.
     let undo = ScopeGuard::new(|| {
         lifecycle.on(Event::Close);
         fence::sweep(xprt, epoch);
@@ -116,7 +116,7 @@ pub(in crate::client) fn connect(
     Ok(ep)
 }
 
-/// Returns a function that translates a failure of `what`, on our side, and logs it if its cause is
+/// Returns a function that translates a local failure of `what`, and logs it if its cause is
 /// unexpected.
 fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
     move |error| match error {
@@ -135,7 +135,7 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
 }
 
 /// Translates a failure to begin the session. A server whose answer about its configuration is not
-/// accepted counts as one that refuses, so that each later attempt asks it again.
+/// accepted counts as refusing, so that each later attempt asks it again.
 fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     if error != EPROTO {
         return local(xprt, "session")(error);
@@ -144,8 +144,8 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     ConnectError::Refused
 }
 
-/// Translates an unexpected failure. Another attempt may succeed. But a transport that has never
-/// been connected gives up when something is not allowed or not possible.
+/// Translates an unexpected failure. Another attempt may succeed. However, a transport that has
+/// never been connected fails when an operation is not permitted or not supported.
 fn unexpected(error: Error, xprt: &Xprt<Client>) -> ConnectError {
     match error {
         EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
@@ -182,10 +182,10 @@ fn wait(
 
 /// Resolves the route to the peer.
 ///
-/// The function takes the cm_id, and borrows the lease, so that a device's removal waits for
-/// the end of the resolution; and if there is no route, for the end of the cm_id. The connection
-/// manager learns of the removal after us. It would cancel the resolution of a cm_id that is being
-/// destroyed, and read its device.
+/// The function takes the cm_id and borrows the lease, so that a device's removal waits until the
+/// resolution has ended and, if there is no route, until the cm_id is destroyed. The connection
+/// manager is notified of the removal after this module. It would cancel the resolution of a cm_id
+/// that is being destroyed, and read its device.
 fn resolve_route(
     cm: ClientCmId,
     _lease: &Lease,
@@ -202,8 +202,8 @@ fn resolve_route(
 /// a mount.
 fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
     let (reason, error) = match failure {
-        // A mount in a network namespace takes ENETUNREACH as the end of its network. A server that
-        // has worked, or a device, may come back.
+        // A mount in a network namespace treats ENETUNREACH as the end of its network. A server
+        // that has worked, or a device, may return.
         Failure::Unreachable | Failure::Protocol if has_worked(xprt) => {
             return ConnectError::HostUnreachable;
         }
@@ -216,8 +216,8 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
     logged(xprt, reason, error)
 }
 
-/// Logs why a mount cannot connect, and returns `error`. A mount that has worked waits, and nothing
-/// is logged then; nor if nobody waits for the connection any more.
+/// Logs why a mount cannot connect, and returns `error`. Logs nothing if the mount has worked
+/// before, since it then waits, or if no task waits for the connection any more.
 fn logged(xprt: &Xprt<Client>, reason: Reason, error: ConnectError) -> ConnectError {
     if !has_worked(xprt) && !xprt.is_abandoned() {
         advice::log(xprt, reason);
@@ -225,9 +225,9 @@ fn logged(xprt: &Xprt<Client>, reason: Reason, error: ConnectError) -> ConnectEr
     error
 }
 
-/// Returns whether the server has been reached before: then it may be reachable again, and RPCs
-/// wait for it. SUNRPC adds further transports to a mount that works, and gives them calls of that
-/// mount, connected or not.
+/// Returns whether the server has been reached before. RPCs wait for such a server, because it may
+/// become reachable again. SUNRPC may add transports to a working mount, and assigns calls of that
+/// mount to them, connected or not.
 fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }
@@ -246,8 +246,8 @@ fn shake_hands(
 }
 
 /// Fits the pages of a region and the queues to the device, or logs why the device cannot be used.
-/// The first device of a transport decides on the largest payload, on which NFS relies from then
-/// on. NFS has the payload of the main transport: a transport that is added over a device with
+/// The first device of a transport determines the largest payload, on which NFS relies from then
+/// on. NFS uses the payload of the main transport: a transport that is added over a device with
 /// smaller regions refuses the calls that do not fit.
 fn fit(
     xprt: &Xprt<Client>,
@@ -273,7 +273,7 @@ pub(in crate::client) fn next_attempt(outage: &Outage, random: u32) -> u32 {
     decision(outage).next(random)
 }
 
-/// Returns when to try again before RPCs learn of `error`; `None` if they have to learn of it now.
+/// Returns when to retry before RPCs learn of `error`; `None` if they must learn of it now.
 pub(in crate::client) fn retry_unreported(
     xprt: &Xprt<Client>,
     error: ConnectError,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The session of a requester's connection: the messages that concern it, and its decisions.
+//! The session of a requester's connection: its messages and its decisions.
 //!
-//! In version one, only the messages up to the first reply concern the session. In version two,
-//! operations without an RPC do as well, and messages that cannot be decoded.
+//! In version one, the session handles only the messages up to the first reply. In version two, it
+//! also handles operations without an RPC, and messages that cannot be decoded.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -34,8 +34,8 @@ use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
 use crate::wire::{CommonReply, EncodeError, Message, Version};
 
-/// Begins the session of a connection whose handshake has agreed on `one`, the terms of version
-/// one. May sleep.
+/// Begins the session of a connection whose handshake resulted in `one`, the terms of version one.
+/// May sleep.
 ///
 /// # Errors
 ///
@@ -102,7 +102,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
         Ok(header) => conn.with_session(|session, now| session.on_message(header, now)),
         Err(error) => conn.with_session(|session, now| session.on_undecodable(bytes, error, now)),
     };
-    // Without a session the handshake has not ended: an honest peer sends nothing yet.
+    // There is no session before the handshake has ended. An honest peer sends nothing until then.
     let Some(verdict) = verdict else {
         return conn.force_close();
     };
@@ -116,7 +116,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
-        // The first call is about to be sent again, so it does not fail.
+        // The first call is about to be retransmitted, so it does not fail.
         (Err(_), Take::Done) => {}
         (Err(error), Take::Deliver | Take::Drop) => {
             reply::handle_undecodable(conn, qp, msg, error);
@@ -142,7 +142,8 @@ pub(super) fn common_reply<'a>(
     Some(reply)
 }
 
-/// Tells the session of a reply that shows that the server knows the size of our Receives.
+/// Notifies the session of a reply whose length shows that the server knows the size of our
+/// Receives.
 fn note_length(conn: &Conn, now: TermsSnapshot, len: usize) {
     // CAST: `usize` has at least 32 bits.
     if len > now.thresholds().server_to_client as usize {
@@ -203,33 +204,33 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Close(_) => conn.force_close(),
         Output::Room => keep_credit(conn),
         Output::Operated => conn.role().credits.sent_one(in_flight(conn)),
-        // The connection sends messages by itself.
+        // The connection itself sends messages.
         Output::Send(_) => {}
         Output::Settled(_) => set_backward_max(conn),
     }
 }
 
-/// Keeps a credit free for an operation, and tells the session if the operation may be sent now.
+/// Keeps a credit free for an operation, and notifies the session if the operation may be sent now.
 fn keep_credit(conn: &Conn) {
     if conn.role().credits.keep_one(conn, || in_flight(conn)) {
         conn.with_session(|session, _| session.on_room());
     }
 }
 
-/// Returns the most calls that are in flight: the calls that were sent and are not answered, and a
-/// call that may be on its way to the send queue.
+/// Returns an upper bound of the calls in flight: the unanswered calls, and a call that may be
+/// about to be posted.
 fn in_flight(conn: &Conn) -> u32 {
     1 + SlotTable::of(conn.owner()).unanswered(conn.epoch())
 }
 
-/// Sets the longest message of the backward direction for NFS, which reads the length when it makes
-/// a session, long after the first reply.
+/// Sets the longest message of the backward direction for NFS, which reads the length when it
+/// creates an NFS session, long after the first reply.
 pub(in crate::client) fn set_backward_max(conn: &Conn) {
     let max = backchannel::max_message(&conn.thresholds());
     conn.owner().data().backward_max.store(max, Relaxed);
 }
 
-/// Sends the first call again, in `version`. If it was given up meanwhile, the connection is
+/// Retransmits the first call, in `version`. If the call was aborted meanwhile, the connection is
 /// closed.
 fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
     let slots = SlotTable::of(conn.owner());
@@ -237,7 +238,7 @@ fn resend(conn: &Conn, qp: &QueuePair, xid: u32, version: Version) {
         conn.post_control(qp, |out| write(message, version, out))
     });
     if !sent {
-        // The call's credit would stay taken, and with it the only credit.
+        // Otherwise the call would keep its credit, which is the only one.
         conn.force_close();
     }
 }
@@ -253,8 +254,7 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
     Ok(message.len())
 }
 
-/// Makes sure that no call that was prepared for former terms is posted any more, and tells the
-/// session.
+/// Ensures that no call prepared under former terms is posted any more, and notifies the session.
 fn void(conn: &Conn) {
     let generation = conn.with_session(|session, _| session.terms().generation);
     SlotTable::of(conn.owner()).wait_for_posts();
@@ -263,8 +263,7 @@ fn void(conn: &Conn) {
     }
 }
 
-/// Tells the session of the time, and of settings that have changed. Process context; does not
-/// sleep.
+/// Notifies the session of the time and of changed settings. Process context; does not sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
     let (conn, role) = (ep.shared(), ep.requester());
     if !conn.terms().concerns_session() {
@@ -280,7 +279,7 @@ pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
             session.want_receive(size);
         }
         if let Some(size) = send {
-            // The server need not keep larger Receives than we use.
+            // The server need not post larger Receives than we use.
             session.want_send(size);
         }
     });
@@ -296,16 +295,16 @@ fn longest(ep: &Endpoint) -> usize {
     ep.thresholds().client_to_server as usize
 }
 
-/// Has a worker give Receives and slots larger buffers.
+/// Queues the work item that gives Receives and slots larger buffers.
 fn order_growth(ep: &Arc<Endpoint>) {
-    // The queue refuses an item that is queued already, and that one suffices.
+    // The queue refuses an item that is queued already. That item suffices.
     let _ = ep.shared().owner().queue().enqueue::<_, GROW>(ep.clone());
 }
 
 impl WorkItem<GROW> for Endpoint {
     type Pointer = Arc<Self>;
 
-    /// Gives Receives and idle slots larger buffers, as the session wants.
+    /// Gives Receives and idle slots larger buffers, as the session requests.
     fn run(this: Arc<Self>) {
         if !this.is_closed() {
             this.follow_session();
@@ -314,7 +313,7 @@ impl WorkItem<GROW> for Endpoint {
     }
 }
 
-/// Notes that the connection is lost, and keeps what the next connection has to know of the server.
+/// Records that the connection is lost, and remembers the server's version for the next connection.
 pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {

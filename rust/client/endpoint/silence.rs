@@ -2,13 +2,13 @@
 
 //! Probes a server that owes replies and is silent.
 //!
-//! A server may lose its end of a connection, and the message that says so may get lost as well,
-//! for example in a blackout of the link. A client whose calls have all been acknowledged sends
-//! nothing more. It would learn of the loss only when the calls time out, after a minute. So when a
-//! server that owes replies has been silent for two whole intervals, the client posts an RDMA Write
-//! of no bytes, which the device at the server's end has to acknowledge. A server that is merely
-//! slow is not disturbed. Without an acknowledgement the connection is closed, and the calls are
-//! sent again on the next one.
+//! A server may lose its end of a connection, and the disconnect message may get lost as well, for
+//! example while the link is down. A client whose calls have all been acknowledged sends nothing
+//! more, so it would learn of the loss only when the calls time out after a minute. When a server
+//! that owes replies has been silent for two whole intervals, the client therefore posts an RDMA
+//! Write of zero bytes, which the server's device must acknowledge. A server that is merely slow is
+//! not disturbed. Without an acknowledgement the connection is closed, and the calls are sent again
+//! on the next one.
 
 use kernel::error::code::ENOTCONN;
 use kernel::sync::atomic::{Atomic, Relaxed};
@@ -30,7 +30,7 @@ pub(in crate::client) struct Silence {
     silent: Atomic<u32>,
     /// The same number, counted from the latest message: not reset by a probe; shown in debugfs.
     quiet: Atomic<u32>,
-    /// A probe is under way.
+    /// A probe is in progress.
     probing: Atomic<bool>,
 }
 
@@ -44,8 +44,8 @@ impl Silence {
         }
     }
 
-    /// Counts a check: `heard` says whether a message has arrived since the last check, and `owed`
-    /// whether the peer owes a reply. Returns whether a probe is due.
+    /// Counts a check. `heard`: a message has arrived since the last check. `owed`: the peer owes a
+    /// reply. Returns whether a probe is due.
     fn check(&self, heard: bool, owed: bool) -> bool {
         let silent = liveness::after(self.silent.load(Relaxed), heard, owed);
         self.silent.store(silent, Relaxed);
@@ -59,13 +59,13 @@ impl Silence {
         liveness::silent(self.quiet.load(Relaxed))
     }
 
-    /// Notes that a probe is posted.
+    /// Records that a probe has been posted.
     fn probe_begins(&self) {
         self.silent.store(liveness::FIRST, Relaxed);
         self.probing.store(true, Relaxed);
     }
 
-    /// Notes that the probe has ended, or could not be posted.
+    /// Records that the probe has completed, or could not be posted.
     fn probe_ends(&self) {
         self.probing.store(false, Relaxed);
     }
@@ -99,12 +99,12 @@ impl Endpoint {
             return conn.tally().probe();
         };
         silence.probe_ends();
-        // ENOTCONN means that the queue pair had failed before. Any other error is about the probe
-        // itself, and would meet the next probe as well.
+        // ENOTCONN means that the queue pair had failed before. Any other error concerns the probe
+        // itself, and the next probe would fail in the same way.
         if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
             conn.owner().data().unprobed.store(true, Relaxed);
         }
-        // A full queue holds Sends that are not acknowledged, and the device reports their failure.
+        // A full queue holds Sends that are not acknowledged. The device reports their failure.
         if error != PostError::Full && !self.is_closed() {
             conn.force_close();
         }
@@ -122,7 +122,7 @@ pub(in crate::client) fn probe_ended(conn: &Conn, qp: &QueuePair, outcome: Resul
         return;
     }
     trace::wc_probe(cid, traced::status(&error));
-    // Only silence means that the peer is gone. With any other error, either device has
+    // Only silence means that the peer is gone. Any other error means that one of the devices has
     // refused the probe, and would refuse it on the next connection as well.
     if !error.is_silence() {
         conn.owner().data().unprobed.store(true, Relaxed);

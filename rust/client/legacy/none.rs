@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The door of a build with `RPCRDMA_LEGACY=n`: there are no servers of RFC 5666.
+//! The interface of this folder in a build with `RPCRDMA_LEGACY=n`, which does not support servers
+//! of RFC 5666.
 //!
 //! `../legacy.rs` describes each item.
 

@@ -2,9 +2,9 @@
 
 //! Reads the read chunks of replies: RFC 5666 section 3.5.
 //!
-//! The RDMA Reads go to pages of this module, and not to the memory of the RPC: the RPC may be
-//! given up meanwhile. When they have completed, the reply is handled like an inline one. RDMA_DONE
-//! follows then, as soon as there is a credit for it.
+//! The RDMA Reads go to pages of this module and not to the memory of the RPC, because the RPC may
+//! be aborted meanwhile. When they have completed, the reply is handled like an inline reply, and
+//! RDMA_DONE is sent as soon as there is a credit for it.
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -26,30 +26,30 @@ use crate::rdma::scatter::Sink;
 use crate::wire::v1::done;
 use crate::wire::{Direction, Limits, Message, Version};
 
-/// Replies that are read at the same time.
+/// The maximum number of replies that are read at the same time.
 pub(in crate::client) const MOST: u32 = 4;
-/// Work requests that the RDMA Reads of all of them may have. Each is for a page, and the longest
-/// reply has [`MAX_PAYLOAD_PAGES`], with head and tail.
+/// The maximum number of work requests of all RDMA Reads. Each reads a page, and the longest reply
+/// has [`MAX_PAYLOAD_PAGES`], with head and tail.
 pub(super) const WORK_REQUESTS: u32 = 2 * (MAX_PAYLOAD_PAGES + READS);
-/// The most read segments of a reply.
+/// The maximum number of read segments in a reply.
 const READS: u32 = 64;
-/// The most chunks of a message where replies may have read chunks.
+/// The maximum number of chunks in a message where replies may have read chunks.
 const LIMITS: Limits = Limits {
     read_segments: READS,
     ..Limits::requester(1, MAX_SEGMENTS)
 };
-/// Free pages that a connection keeps.
+/// The maximum number of free pages that a connection keeps.
 const FREE_PAGES: usize = 32;
 
-/// A reply that was read: the XID, the message that has announced the reply, and the RPC message.
+/// A reply that has been read: the XID, the message that announced the reply, and the RPC message.
 pub(in crate::client) type Fetched = (u32, KVVec<u8>, KVVec<u8>);
 
 /// A reply that is being read.
 struct ReadReply {
     xid: u32,
-    /// The message as it has arrived.
+    /// The message that announced the reply.
     message: KVVec<u8>,
-    /// The length of the RPC message that the read chunks are a part of.
+    /// The length of the RPC message, read chunks included.
     len: u32,
     /// The longest RPC message that fits the RPC.
     max: u32,
@@ -73,7 +73,7 @@ struct Queue {
     /// Work requests of the RDMA Reads that are posted.
     work_requests: u32,
     dones: Dones,
-    /// The XIDs for which RDMA_DONE has to be sent.
+    /// The XIDs for which an RDMA_DONE is due.
     due: KVVec<u32>,
     /// The calls that were in flight when an RDMA_DONE was sent after them, with their stamps.
     marks: KVVec<(u32, Stamp)>,
@@ -126,8 +126,8 @@ impl ReadReplies {
         (any.unwrap_or(0) != 0).then_some(header)
     }
 
-    /// Notes a reply for which no RPC waits. The reply is not read, and the server may have its
-    /// memory back.
+    /// Declines a reply for which no RPC waits. The reply is not read, and the server may reuse its
+    /// memory.
     pub(in crate::client) fn decline(&self, xid: u32) {
         self.state.lock().owe(xid);
     }
@@ -174,7 +174,8 @@ impl ReadReplies {
         Ok(())
     }
 
-    /// Handles the end of a work request with this tag. Returns the reply that it has read, if any.
+    /// Handles the end of a work request with this tag. Returns the reply that is now complete, if
+    /// any.
     ///
     /// # Errors
     ///
@@ -201,7 +202,7 @@ impl ReadReplies {
         Ok(Some((reply.xid, reply.message, message)))
     }
 
-    /// Sends the RDMA_DONEs for which there is a credit, and charges them to the credits.
+    /// Sends the RDMA_DONEs for which there is a credit, and charges them.
     pub(in crate::client) fn account<R: Role>(
         &self,
         (conn, qp, credits): Link<'_, R>,
@@ -216,7 +217,7 @@ impl ReadReplies {
             };
             let requested = credits.requested();
             if !conn.post_control(qp, |out| done(out, xid, requested)) {
-                // The buffer is in use. When it is free, the connection tries again.
+                // The buffer is in use. When it is free, the connection retries.
                 state.not_sent(xid, before);
                 break;
             }
@@ -240,8 +241,8 @@ impl Queue {
         if self.work_requests != 0 && self.work_requests + more > WORK_REQUESTS {
             return Ok(false);
         }
-        // A reply that cannot be posted stays: it is not dropped while a lock is held. CAST: less
-        // than `MOST`.
+        // A reply that cannot be posted stays in the queue: it is not dropped while a lock is held.
+        // CAST: less than `MOST`.
         post(Tag::new(self.first_tag + slot as u32), &mut next.sink)?;
         self.work_requests += more;
         let reply = self.waiting.remove(0).map_err(|_| EINVAL)?;
@@ -262,7 +263,7 @@ impl Queue {
         Some(reply)
     }
 
-    /// Notes that an RDMA_DONE has to be sent for this XID.
+    /// Records that an RDMA_DONE is due for this XID.
     fn owe(&mut self, xid: u32) {
         // There is room: a call has one reply.
         if self.due.push_within_capacity(xid).is_ok() {
@@ -270,7 +271,7 @@ impl Queue {
         }
     }
 
-    /// Takes a credit for the next RDMA_DONE, if `limit` allows it. `each` calls its argument with
+    /// Takes a credit for the next RDMA_DONE, if `limit` permits. `each` calls its argument with
     /// the XID of each call in flight. Returns the XID of the RDMA_DONE if it is to be sent.
     fn next_done(&mut self, limit: u32, each: &Calls<'_>) -> Option<u32> {
         let before = self.dones.stamp();
@@ -290,10 +291,11 @@ impl Queue {
         self.due.remove(0).ok()
     }
 
-    /// Takes back that an RDMA_DONE for this XID was sent. `before` was the account then.
+    /// Undoes the charge for an RDMA_DONE that could not be sent. `before` is the account before
+    /// the charge.
     fn not_sent(&mut self, xid: u32, before: Dones) {
         self.dones = before;
-        // The place that it has left is free.
+        // The place of the removed XID is free.
         let full = self.due.insert_within_capacity(0, xid);
         debug_assert!(full.is_ok());
     }
@@ -307,7 +309,7 @@ impl Queue {
     }
 }
 
-/// Prepares to read a reply, which has been checked.
+/// Prepares to read a reply that has been checked.
 ///
 /// # Errors
 ///
@@ -345,7 +347,7 @@ fn prepare<R: Role>(
     })
 }
 
-/// Puts a reply together whose RDMA Reads have completed.
+/// Assembles a reply whose RDMA Reads have completed.
 ///
 /// # Errors
 ///

@@ -11,8 +11,7 @@ pub(crate) enum Breach {
     MalformedHeader,
     /// A reply used chunks that its call had not offered: event `xprtrdma_reply_violation`.
     ReplyClaim,
-    /// A peer invalidated an R_key that the call did not allow it to: event
-    /// `xprtrdma_reminv_foreign`.
+    /// A peer invalidated an R_key without permission: event `xprtrdma_reminv_foreign`.
     ForeignRkey,
     /// A reply granted no credit: event `xprtrdma_bad_credits`.
     BadCredits,
@@ -26,7 +25,7 @@ pub(crate) enum Breach {
     /// `xprtrdma_session_breach`.
     Session,
     /// The answer of the Connection Configuration Protocol was not accepted, or another message
-    /// came before it.
+    /// arrived before it.
     Conf,
 }
 

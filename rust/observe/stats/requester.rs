@@ -49,9 +49,9 @@ breaches! {
     Version = ("version", "version not served"),
     /// A header cannot be decoded: [`Reason::Header`].
     Header = ("header", "malformed header"),
-    /// A message is of a type that is no call: [`Reason::Type`].
+    /// The type of a message is not that of a call: [`Reason::Type`].
     MessageType = ("message_type", "no call"),
-    /// An RPC message is missing, or does not agree with its header: [`Reason::Message`].
+    /// An RPC message is missing, or disagrees with its header: [`Reason::Message`].
     Message = ("message", "RPC message missing or not that of the header"),
     /// Read chunks do not make up a call: [`Unfit::Reads`].
     ReadList = ("read_list", "read chunks that make up no call"),
@@ -162,7 +162,7 @@ pub(crate) fn breach(peer: impl Source<Peer>, xid: u32, breach: RequesterBreach)
     trace::server::breach(peer, xid, breach.name(), what);
 }
 
-/// Traces and counts that a message of these `bytes` is not served. Any context.
+/// Traces and counts a message of these `bytes` that is not served. Any context.
 #[cold]
 pub(crate) fn refused(
     peer: impl Source<Peer>,

@@ -11,7 +11,7 @@ use crate::wire::{ReadSegment, Segment};
 mod form {
     pub(super) const INLINE: u32 = 0;
     pub(super) const COPIED: u32 = 1;
-    // The stock module has 2 for calls whose pages a Send gathers.
+    // The stock module uses 2 for calls whose pages a Send gathers.
     pub(super) const READ_CHUNK: u32 = 3;
     pub(super) const POSITION_ZERO: u32 = 4;
     pub(super) const WRITE_CHUNK: u32 = 5;
@@ -26,7 +26,7 @@ events! {
         count: count,
     }
 
-    /// Traces that a call has to wait because the pool of memory regions is empty.
+    /// Traces that a call must wait because the pool of memory regions is empty.
     fn nomrs_err(task: Task, peer: Peer) => xprtrdma_nomrs_err {
         task_id: task.task_id,
         client_id: task.client_id,

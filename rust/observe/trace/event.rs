@@ -5,8 +5,8 @@
 //! `kernel::declare_trace!` cannot be used, because it looks events up in the bindings of the
 //! `kernel` crate. These macros look them up in `crate::raw`, and define safe functions.
 
-/// Returns whether a tracepoint is enabled. This is a jump that the kernel patches, or one load
-/// without `CONFIG_JUMP_LABEL`, as in C; `kernel::jump_label` would call a function then.
+/// Returns whether a tracepoint is enabled. This is a jump that the kernel patches, or a load
+/// without `CONFIG_JUMP_LABEL`, as in C, where `kernel::jump_label` would call a function.
 macro_rules! event_enabled {
     ($tracepoint:path) => {{
         #[cfg(all(CONFIG_TRACEPOINTS, CONFIG_JUMP_LABEL))]

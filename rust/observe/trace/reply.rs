@@ -96,8 +96,8 @@ events! {
     /// caller sets missing words to zero.
     fn reply_short_err => xprtrdma_reply_short_err;
 
-    /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if there is
-    /// one, fails. The event [`malformed_hdr`] has the reason.
+    /// Traces that a reply's header could not be decoded, so that the RPC with its XID, if any,
+    /// fails. The event [`malformed_hdr`] has the reason.
     fn reply_hdr_err => xprtrdma_reply_hdr_err;
 }
 

@@ -73,7 +73,7 @@ events! {
         reason: close_name(reason),
     }
 
-    /// Traces what the module remembers about the peer, for later connections.
+    /// Traces the knowledge about the peer that the module keeps for later connections.
     fn peer_remembered(peer: Peer, memory: Memory) => xprtrdma_peer_remembered {
         addr: peer.addr,
         port: peer.port,

@@ -45,7 +45,7 @@ fn check_request_not_sent() -> Check {
     Ok(())
 }
 
-/// The peer refuses UPD_XCHAR. Our request, which came later, is sent all the same.
+/// The peer refuses UPD_XCHAR. Our request, which came later, is sent nevertheless.
 //~ XC-4-4 each operation may be unsupported
 fn check_request_remains() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;

@@ -156,7 +156,7 @@ const TABLE: [Case; 45] = [
         &[0, 1, 1, 1, 64, 0, 0, 0, 1, 1, 2, 64, 0, 0, XID, 0],
         O,
     ),
-    // 47, 48: replies of the backward direction; the table below goes on with them.
+    // 47, 48: replies of the backward direction; the table below continues with them.
     (47, 0, &[0, 0, 0, XID, 1], R),
     (48, 0, &[1, 8, 1, 8, 0, 0, 0, 0, 0, XID, 1], R),
 ];

@@ -46,7 +46,7 @@ pub fn check_done() -> Check {
 }
 
 /// Checks that RDMA_DONEs keep to the grant although no call is in flight, and that a call goes out
-/// all the same.
+/// nevertheless.
 fn check_dones_take_credits() -> Check {
     let mut d = Dones::default();
     for _ in 0..5 {

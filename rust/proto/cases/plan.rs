@@ -19,7 +19,7 @@ pub struct Conditions {
     pub thresholds: Thresholds,
     /// RPCSEC_GSS integrity or privacy is in use.
     pub data_touch: bool,
-    /// Most segments that registering any one chunk of the call may take.
+    /// Maximum number of segments that registering any one chunk of the call may take.
     pub max_segs: u32,
     /// Calls may have read chunks.
     pub read_chunks: bool,

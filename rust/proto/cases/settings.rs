@@ -54,7 +54,7 @@ fn ends(client: u32, server: u32) -> (Config, Config) {
 }
 
 /// Both ends know from private data what the other receives and sends: from the first message on,
-/// and before any operation. The first call has at most 1024 bytes all the same.
+/// and before any operation. The first call has at most 1024 bytes nevertheless.
 //~ V2-2.3-4 may tell the threshold
 //~ V2-5-2 first message at most 1024 bytes
 fn check_first() -> Check {

@@ -20,25 +20,24 @@ pub struct Configuration {
     pub max_call: u32,
     /// Longest inline reply in bytes that the server may send.
     pub max_reply: u32,
-    /// Read chunks may be offered, in calls or in replies. They may not if either side has
-    /// announced that it can have no active RDMA Read (section 6.2). The text does not say whether
-    /// the number bounds the Reads that a side issues or those that it serves. A transfer needs
-    /// both.
+    /// Read chunks may be offered, in calls or in replies. They may not be offered if either side
+    /// has announced that it can have no active RDMA Read (section 6.2). The text does not say
+    /// whether the number bounds the Reads that a side issues or those that it serves. A transfer
+    /// needs both.
     //= 5666-6.2-3 announces no RDMA Reads
     pub read_chunks: bool,
-    /// The padding that the server recommends, if it can be followed.
+    /// The padding that the server recommends, if this client supports it.
     pub padding: Option<Padding>,
 }
 
 impl Configuration {
     /// Returns the configuration that follows from `request` and its `reply`. `None`: the server
-    /// accepts no inline call of 1024 bytes, which every connection allows (section 6.1). A longer
-    /// call could not be sent, and neither could the chunk list of one: the connection is of no
-    /// use, and is closed.
+    /// accepts no inline call of 1024 bytes, which every connection permits (section 6.1). Neither
+    /// a longer call nor its chunk list could be sent, so the connection is useless, and is closed.
     ///
     /// The server's `maxcall_sendsize` may be larger than requested; the client does not send
-    /// longer calls than it has requested. An alignment of 4 asks for no padding, and one that is
-    /// no power of two cannot be followed.
+    /// longer calls than it has requested. An alignment of 4 requests no padding, and an alignment
+    /// that is not a power of two is not supported.
     //= 5666-6.2-1 no call longer than server accepts
     //= 5666-6.2-2 server may accept more or less
     //= 5666-6.2-6 client and server have agreed
@@ -67,11 +66,11 @@ pub const CALL_LEN: usize = 40 + conf_rdma::LEN;
 /// The server's answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heard {
-    /// The call has succeeded.
+    /// The call succeeded.
     Reply(Reply),
     /// The server does not know the program, or does not serve the call.
     Refused,
-    /// It is no answer to this call.
+    /// The message is not an answer to this call.
     Malformed,
 }
 

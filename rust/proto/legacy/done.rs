@@ -25,14 +25,14 @@ pub struct Dones {
 }
 
 impl Dones {
-    /// Notes that the read chunks of a reply have been read, so that an RDMA_DONE has to be sent.
+    /// Records that the read chunks of a reply have been read, so that an RDMA_DONE is due.
     //= 5666-3.5-1 after reading client sends RDMA_DONE
     pub fn on_due(&mut self) {
         self.due = self.due.saturating_add(1);
     }
 
     /// Takes a credit for an RDMA_DONE, with a grant of `limit` and `calls` calls in flight.
-    /// Returns `false` if none has to be sent, or if the caller has to wait.
+    /// Returns `false` if none is due, or if the caller must wait.
     #[must_use]
     //= 5666-3.8-1 client accounts for RDMA_DONE
     pub fn try_send(&mut self, limit: u32, calls: u32) -> bool {
@@ -81,7 +81,7 @@ pub struct Exposure {
 }
 
 impl Exposure {
-    /// Makes an empty record that allows at most `max` replies with read chunks at a time.
+    /// Makes an empty record that permits at most `max` replies with read chunks at a time.
     pub const fn new(max: u32) -> Self {
         Self {
             outstanding: 0,
@@ -102,8 +102,8 @@ impl Exposure {
     }
 
     /// Handles an RDMA_DONE, or the end of the time that the requester has for it: the memory may
-    /// be taken back. Returns `false` if nothing was exposed. An RDMA_DONE then violates the
-    /// protocol.
+    /// be reclaimed. Returns `false` if no memory was exposed. In that case an RDMA_DONE violates
+    /// the protocol.
     //= 5666-3.8-2 server takes its memory back
     //= 5666-11-4 resources are recovered after time
     pub fn release(&mut self) -> bool {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The padding of an RDMA_MSGP, and how a receiver takes it out: RFC 5666 section 3.9.
+//! The padding of an RDMA_MSGP, and its removal by the receiver: RFC 5666 section 3.9.
 //!
-//! The receiver has to skip the padding before each opaque item of at least `thresh` bytes. The
-//! length of the padding follows from the item's position, so every item before it has to be found:
+//! The receiver must skip the padding before each opaque item of at least `thresh` bytes. The
+//! length of the padding follows from the item's position, so every item before it must be found:
 //! those of the RPC header, and those that [`super::binding`] knows. Positions count from the first
 //! byte of the transport header, because the sender pads for the sake of the Receive buffer, which
 //! begins there.
 //!
-//! Where the arguments are not known, or end before the message does, the rest is taken as it is if
-//! it is too short for an item of `thresh` bytes. Otherwise the message is refused: the upper layer
-//! would get padding as data.
+//! Where the arguments are not known, or end before the message does, the rest is copied unchanged
+//! if it is too short for an item of `thresh` bytes. Otherwise the message is refused: the upper
+//! layer would get padding as data.
 //!
 //! The sender inserts bytes before opaque data of at least `thresh` bytes, so that the data begin
 //! at a multiple of `align` and fall into a Receive buffer of their own. The receiver finds the
@@ -29,11 +29,11 @@ use super::binding::{self, Item};
 /// Why an RDMA_MSGP is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unfit {
-    /// It is no RDMA_MSGP with a call.
+    /// The message is not an RDMA_MSGP with a call.
     Type,
     /// The alignment is no power of two, or less than 4.
     Align,
-    /// It has read chunks beside its padding.
+    /// The message has read chunks beside its padding.
     ReadList,
     /// An item is longer than the message.
     Truncated,
@@ -94,7 +94,7 @@ impl<'a> Padded<'a> {
     }
 
     /// Calls `f` for each piece of an RDMA_MSG with the same chunk lists and the same RPC message,
-    /// but no padding. After an error the pieces are of no use.
+    /// but no padding. After an error the pieces are useless.
     ///
     /// # Errors
     ///
@@ -133,8 +133,8 @@ pub struct Room {
 /// its payload lies between head and tail, whose lengths are given in this order.
 ///
 /// The threshold of the message is one byte less than the payload. The payload is then above it as
-/// well as "at or above" it, and all other opaque data are below: head and tail, which have them,
-/// are shorter than the payload, and each item has a word for its length besides.
+/// well as "at or above" it, and all other opaque data are below it: they are in head and tail,
+/// which are shorter than the payload and also hold a length word for each item.
 //= 5666-3.9-3 data that a sender pads
 //= 5666-6.2-4 pad as the server recommends
 pub fn room(
@@ -175,8 +175,8 @@ fn check_lists(lists: &Lists<'_>) -> Result<(), Unfit> {
 ///
 /// # Invariants
 ///
-/// `kept <= at <= bytes.len()`. What lies between `kept` and `at` is not padding, and `f` has not
-/// got it yet.
+/// `kept <= at <= bytes.len()`. The bytes between `kept` and `at` are not padding, and have not
+/// been passed to `f` yet.
 struct Walk<'a, F> {
     bytes: &'a [u8],
     padding: Padding,
@@ -202,7 +202,7 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
         self.bytes.len().saturating_sub(self.at)
     }
 
-    /// Goes over `len` bytes.
+    /// Skips and returns `len` bytes.
     fn skip(&mut self, len: usize) -> Result<&'a [u8], Unfit> {
         let end = self.at.checked_add(len).ok_or(Unfit::Truncated)?;
         let skipped = self.bytes.get(self.at..end).ok_or(Unfit::Truncated)?;
@@ -211,13 +211,13 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
         Ok(skipped)
     }
 
-    /// Goes over a word, and returns it.
+    /// Reads a word.
     fn word(&mut self) -> Result<u32, Unfit> {
         let word = self.skip(4)?.first_chunk().ok_or(Unfit::Truncated)?;
         Ok(u32::from_be_bytes(*word))
     }
 
-    /// Goes over an opaque item and the padding before its data. Returns the data.
+    /// Reads an opaque item, and skips the padding before its data. Returns the data.
     //= 5666-3.9-2 skips the padding before opaque data
     fn opaque(&mut self) -> Result<&'a [u8], Unfit> {
         let len = self.word()?;
@@ -236,14 +236,14 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
         Ok(data)
     }
 
-    /// Gives away what was kept.
+    /// Passes the kept bytes to `f`.
     fn emit(&mut self) {
         let kept = self.bytes.get(self.kept..self.at).unwrap_or_default();
         (self.f)(kept);
         self.kept = self.at;
     }
 
-    /// Goes over the RPC header and the arguments, as far as they are known.
+    /// Walks through the RPC header and the arguments, as far as they are known.
     fn call(&mut self) -> Result<(), Unfit> {
         // XID, direction, and the version of RPC.
         self.skip(12)?;
@@ -266,7 +266,7 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
         items.iter().try_for_each(|item| self.item(*item))
     }
 
-    /// Goes over the operations of a COMPOUND, up to the first one that is not known.
+    /// Walks through the operations of a COMPOUND, up to the first unknown one.
     fn operations(&mut self) -> Result<(), Unfit> {
         // Each operation takes a word at least, so the count is bounded by the message.
         for _ in 0..self.word()? {
@@ -306,7 +306,7 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
         }
     }
 
-    /// Takes the rest as it is.
+    /// Keeps the rest unchanged.
     fn end(&mut self) -> Result<(), Unfit> {
         // CAST: `usize` has at least 32 bits.
         let item = (self.padding.thresh() as usize).saturating_add(4);

@@ -16,12 +16,12 @@ use super::super::responder::reassembly::{Placement, Source};
 pub struct Pulled {
     /// Bytes of the whole RPC message.
     pub len: u32,
-    /// How many RDMA Reads it takes.
+    /// The number of RDMA Reads that it takes.
     pub reads: u32,
 }
 
-/// Returns the parts of a reply with read chunks, for which the RPC has room for `max` bytes. They
-/// are as [`check_pulled`] has found them.
+/// Returns the parts of a reply with read chunks, for which the RPC has space for `max` bytes.
+/// [`check_pulled`] has checked them.
 ///
 /// # Errors
 ///
@@ -37,11 +37,11 @@ pub fn parts<'a>(reply: &Message<'a>, max: u32) -> Result<Placement<'a>, Violati
     Placement::new(&lists, inline, long, max).map_err(|_| Violation::ReadList)
 }
 
-/// Checks a reply with read chunks. Chunks that the call has offered are not used beside them.
+/// Checks a reply with read chunks. It must not use chunks that the call offered as well.
 ///
 /// # Errors
 ///
-/// The first [`Violation`] found. Nothing is read then.
+/// The first [`Violation`] found. The reply must then not be read.
 //= 5666-3.8-5 replies may carry read chunks
 pub fn check_pulled(reply: &Message<'_>, max: u32) -> Result<Pulled, Violation> {
     let lists = reply.lists().ok_or(Violation::MessageType)?;

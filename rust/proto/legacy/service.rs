@@ -2,11 +2,11 @@
 
 //! The service of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
-//! A server answers calls of this program by itself: what it answers is about the connection, and
-//! the upper layer knows nothing of it. The section on security (11) demands protection by a
-//! flavor, which this service does not have: it takes AUTH_NONE and AUTH_SYS, and refuses others,
-//! because it cannot check them. Nothing in an answer is secret, and a request only concerns the
-//! connection over which it comes.
+//! The transport itself answers calls of this program: the answer is about the connection, which
+//! the upper layer does not know. The section on security (11) demands protection by a flavor,
+//! which this service does not support: it accepts AUTH_NONE and AUTH_SYS, and refuses other
+//! flavors, because it cannot check them. Nothing in an answer is secret, and a request only
+//! affects the connection over which it arrives.
 
 use super::super::super::wire::conf_rdma::{Reply, Request, CONF_RDMA, PROGRAM, VERSION};
 use super::super::super::wire::v1::DEFAULT_INLINE;
@@ -98,7 +98,7 @@ impl Answer {
         self.bytes.get(..self.len).unwrap_or_default()
     }
 
-    /// Returns what the client has told of itself, if this answers CONF_RDMA.
+    /// Returns the client's request, if this answers CONF_RDMA.
     pub const fn request(&self) -> Option<&Request> {
         self.request.as_ref()
     }
@@ -106,7 +106,7 @@ impl Answer {
 
 /// Returns the longest inline reply to a client that has sent this request, with a server that
 /// sends at most `most` bytes. A client that accepts less than the basic level of section 6.1 is
-/// taken to accept that.
+/// assumed to accept that level.
 pub fn max_reply(request: &Request, most: u32) -> u32 {
     request.maxreply_sendsize.max(DEFAULT_INLINE).min(most)
 }
@@ -114,17 +114,17 @@ pub fn max_reply(request: &Request, most: u32) -> u32 {
 /// The RDMA Reads that a server may issue to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reads {
-    /// As many at a time as the connection allows.
+    /// As many at a time as the connection permits.
     Free,
     /// One at a time.
     Single,
-    /// None, and no reply may need one of the client either.
+    /// None, and no reply may require the client to issue one.
     Forbidden,
 }
 
-/// Returns how a server keeps to the `theirs` RDMA Reads that a client can have active, with a
-/// connection that allows `ours`. A client that can have fewer than the connection gets one at a
-/// time: the device cannot be told to have fewer.
+/// Returns how a server observes the limit of `theirs` RDMA Reads that a client can have active,
+/// over a connection that permits `ours`. A client that can have fewer than the connection gets one
+/// at a time, because the limit of the device cannot be lowered later.
 //= 5666-6.2-3 announces no RDMA Reads
 //= 5666-6.2-5 number of active RDMA Reads
 pub const fn reads(theirs: u32, ours: u32) -> Reads {
@@ -146,7 +146,7 @@ enum Outcome {
     Credential,
 }
 
-/// Decodes a call. The errors come in the order of RFC 5531.
+/// Decodes a call. The errors are checked in the order of RFC 5531.
 fn outcome(call: &[u8]) -> Outcome {
     if word(call, 8) != Some(RPC_VERSION) {
         return Outcome::Rpc;

@@ -1,20 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! When to try again to connect to a peer that is unreachable.
+//! Decides when to retry to connect to an unreachable peer.
 //!
 //! Most peers return within seconds, and a refused attempt to connect costs little. The first
 //! attempts therefore follow each other quickly. Later the pause grows with the length of the
 //! outage: a peer that returns is found within an eighth of that length, and within [`LONGEST_MS`]
-//! at most. Up to half of each pause is random: all clients of a server lose it at the same time,
-//! and should not reconnect at the same time.
+//! at most. Up to half of each pause is random, because all clients of a server lose it at the same
+//! time, and should not reconnect at the same time.
 //!
 //! When a failure is reported to RPCs that wait, SUNRPC makes them wait for three seconds before
-//! they ask for a connection again (`call_connect_status()`). No attempt is made in that time. For
-//! a while after RPCs have asked, a failure is therefore not reported, and the attempt is repeated.
+//! they ask for a connection again (`call_connect_status()`). No attempt is made in that time.
+//! Therefore, for a while after RPCs have requested a connection, a failure is not reported, and
+//! the attempt is repeated.
 
-/// Longest time from one attempt to the next at the beginning of an outage, in milliseconds.
+/// Longest time between two attempts at the beginning of an outage, in milliseconds.
 pub const SHORTEST_MS: u32 = 500;
-/// Longest time from one attempt to the next in a long outage, in milliseconds.
+/// Longest time between two attempts in a long outage, in milliseconds.
 pub const LONGEST_MS: u32 = 15_000;
 /// The pause is at most the length of the outage divided by this number.
 const PART: u32 = 8;
@@ -29,7 +30,7 @@ pub struct Outage {
     pub now: u32,
     /// When the latest attempt began.
     pub attempt: u32,
-    /// When RPCs asked for the latest attempt.
+    /// When RPCs requested the latest attempt.
     pub asked: u32,
 }
 
@@ -49,9 +50,9 @@ impl Outage {
         self.attempt.saturating_add(pause)
     }
 
-    /// Returns, after a failed attempt, when to make another one before the failure is reported to
-    /// RPCs. `None` means that it has to be reported now. RPCs wait for `wait` milliseconds, and up
-    /// to 500 more. Attempts are at least half the longest pause apart.
+    /// Returns, after a failed attempt, when to retry before the failure is reported to RPCs.
+    /// `None` means that the failure must be reported now. RPCs wait for `wait` milliseconds, and
+    /// up to 500 more. Attempts are at least half the longest pause apart.
     pub fn again(&self, wait: u32, random: u32) -> Option<u32> {
         let spread = (random >> 16) % SPREAD_MS;
         let end = self.asked.saturating_add(wait).saturating_add(spread);

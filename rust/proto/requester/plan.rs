@@ -14,7 +14,7 @@
 //!
 //! Under RPCSEC_GSS integrity or privacy the transport sees no separate payload, so form 2 cannot
 //! be used. The header's length depends on the chunks chosen, and is computed exactly, but not for
-//! each call: the space beside each header depends on a connection's terms alone.
+//! each call: the space beside each header depends only on the terms of a connection.
 
 use super::super::super::wire::ListProc;
 use super::super::inline::Thresholds;
@@ -47,7 +47,7 @@ pub struct ReplyShape {
     pub payload_in_pages: bool,
 }
 
-/// Returns how the call's RPC message travels.
+/// How the call's RPC message travels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CallKind {
     /// Inline, copied into the send buffer.
@@ -79,20 +79,20 @@ impl CallKind {
 /// The memory that the call offers for the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyKind {
-    /// None: the reply comes inline.
+    /// None: the reply arrives inline.
     Inline,
-    /// A write chunk for the pages. Head and tail come inline.
+    /// A write chunk for the pages. Head and tail arrive inline.
     //= 8166-3.4-1 XDR padding into write chunks
     WriteChunk,
-    /// A reply chunk for the whole message. A short reply may come inline nevertheless.
+    /// A reply chunk for the whole message. A short reply may nevertheless arrive inline.
     ReplyChunk,
 }
 
 /// Why a call cannot be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlanError {
-    /// The call is too long to be inline, and can have no read chunk: none is allowed, or the
-    /// header with the most segments exceeds the threshold.
+    /// The call is too long to be inline, and can have no read chunk: none is permitted, or the
+    /// header with the maximum number of segments exceeds the threshold.
     NoReadChunk,
     /// The lengths of head, pages and tail add up to more than 32 bits.
     MessageTooLong,
@@ -167,8 +167,8 @@ pub struct Forms {
 }
 
 impl Forms {
-    /// Chooses the forms of a call. `data_touch` says whether RPCSEC_GSS integrity or privacy is in
-    /// use (`RPCAUTH_AUTH_DATATOUCH`). It is called if it matters.
+    /// Chooses the forms of a call. `data_touch` returns whether RPCSEC_GSS integrity or privacy is
+    /// in use (`RPCAUTH_AUTH_DATATOUCH`). It is called only if the result matters.
     ///
     /// # Errors
     ///
@@ -299,7 +299,7 @@ impl Space {
 struct Calls {
     /// Without a read list.
     inline: Space,
-    /// With a read list of the most segments.
+    /// With a read list of the maximum number of segments.
     read: Space,
 }
 
@@ -309,7 +309,7 @@ pub struct CallOptions {
     /// Calls may have read chunks.
     pub read_chunks: bool,
     /// The payload of an inline call begins at a multiple of this number of bytes, a power of two,
-    /// if the call has room for the padding. Zero: no alignment is asked for.
+    /// if the call has space for the padding. Zero: no alignment is requested.
     pub align: u32,
 }
 

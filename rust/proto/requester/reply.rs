@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Whether a reply claims no more than its call has offered.
+//! Checks that a reply claims no more than its call offered.
 //!
 //! A responder returns the write list and the reply chunk, and replaces each length by the number
 //! of bytes written (RFC 8166 sections 4.3.2 and 4.3.3). It fills segments in order and without
@@ -12,7 +12,7 @@
 use super::super::super::wire::message::{Body, ErrorBody};
 use super::super::super::wire::{Lists, OnlyChunk, Segment};
 
-/// The memory that a call has offered for its reply, with at most one write chunk.
+/// The memory that a call offered for its reply, with at most one write chunk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Offer<'a> {
     /// Segments of the write chunk, as encoded in the call.
@@ -202,8 +202,8 @@ pub fn check_chunk(
 
 /// Returns the index of the registration whose R_key the message of a reply has invalidated. That
 /// registration needs no LOCAL_INV. `None` if the request did not expose the R_key, or the peer has
-/// no permission: this violates the protocol, and may have invalidated memory of another request,
-/// so the connection can no longer be trusted.
+/// no permission: this violates the protocol. Memory of another request may be invalidated, so the
+/// connection can no longer be trusted.
 ///
 /// - `handles`: the R_keys that the answered request exposed, in the caller's order. R_keys that
 ///   several requests share must not be among them.

@@ -39,7 +39,7 @@ pub enum Unfit {
     WriteWork,
 }
 
-/// A call that keeps to the limits.
+/// A call within the limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
     lists: Lists<'a>,
@@ -67,7 +67,7 @@ impl<'a> Call<'a> {
         self.version
     }
 
-    /// Returns the credits that the requester asks for, as sent.
+    /// Returns the credits that the requester requests, as sent.
     pub const fn credits(&self) -> u32 {
         self.credits
     }
@@ -102,8 +102,8 @@ impl<'a> Call<'a> {
         self.rkey
     }
 
-    /// Returns the position of the only read chunk, if its bytes may be a data item of their own:
-    /// the begin of the call is inline, and the arguments are not wrapped.
+    /// Returns the position of the only read chunk, if its bytes may be a separate data item: the
+    /// beginning of the call is inline, and the arguments are not wrapped.
     pub const fn item(&self) -> Option<u32> {
         self.item
     }
@@ -202,7 +202,7 @@ impl<'a> Call<'a> {
         Ok(())
     }
 
-    /// Adds up the bytes of the call and its RDMA Reads.
+    /// Sums up the bytes of the call and its RDMA Reads.
     fn add_reads(&mut self, max: u32) -> Result<(), Violation> {
         self.len = 0;
         for part in Placement::new(&self.lists, self.inline, self.long, max)? {
@@ -250,7 +250,7 @@ impl Found {
 }
 
 /// Checks the write list and the reply chunk. A reply of [`Limits::max_reply`] bytes can be written
-/// with the work requests that there are, however its bytes are divided among the chunks.
+/// with the available work requests, however its bytes are divided among the chunks.
 fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Result<(), Unfit> {
     let (mut room, mut chunks) = (Room::default(), 0u32);
     for chunk in lists.write_list() {
@@ -258,7 +258,7 @@ fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Re
         chunks = chunks.saturating_add(1);
     }
     if let Some(chunk) = lists.reply_chunk() {
-        // What lies between two payloads is a stretch of its own in the reply chunk.
+        // The bytes between two payloads are a separate stretch in the reply chunk.
         room.segments = room.segments.saturating_add(chunks);
         room.add(chunk, handles)?;
     }

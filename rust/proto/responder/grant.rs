@@ -2,15 +2,16 @@
 
 //! Credits that a responder grants to the requester of a connection.
 //!
-//! RFC 8166 section 3.3.1. A grant is a promise: that many Receives are posted. It begins small,
-//! doubles whenever the requester makes use of it and asks for more, and follows [`Grant::set_max`]
-//! down. Use is that all of it is in progress, or that calls often arrive while others are in
-//! progress: of a requester that has no credit left most calls may be on their way, and not here.
+//! RFC 8166 section 3.3.1. A grant is a promise that this number of Receives is posted. It starts
+//! small, doubles whenever the requester uses it up and requests more, and decreases with
+//! [`Grant::set_max`]. The requester uses up the grant if as many calls are in progress, or if
+//! calls often arrive while others are in progress: most calls of a requester without credits may
+//! still be in transit.
 //!
-//! A lower grant is no news to the requester before its reply arrives. Until then the requester may
-//! send as many calls as the grant before allowed. Of the calls that arrive after the reply was
-//! posted, no more than that many can have been sent without knowledge of it: they were all
-//! outstanding at one time. When that many have arrived, the lower grant is effective.
+//! The requester learns of a lower grant when the reply arrives. Until then it may send as many
+//! calls as the previous grant permitted. Of the calls that arrive after the reply was posted, at
+//! most that number can have been sent without knowledge of the reply, because all of them were
+//! outstanding at one time. When that number of calls has arrived, the lower grant is effective.
 
 /// The grant of one connection.
 ///
@@ -20,29 +21,30 @@
 /// is zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Grant {
-    /// The most that may ever be granted.
+    /// The maximum grant.
     max: u32,
-    /// Calls beyond the grant that are served all the same.
+    /// The number of calls beyond the grant that are still served.
     spare: u32,
-    /// The grant as soon as that many Receives are posted.
+    /// The grant as soon as this number of Receives is posted.
     target: u32,
     /// Receives that are kept posted for calls.
     posted: u32,
     /// The grant of the latest reply.
     granted: u32,
-    /// The most calls that the requester may have outstanding, as far as the responder can know.
+    /// An upper bound, known to the responder, of the calls that the requester may have
+    /// outstanding.
     allowed: u32,
-    /// Calls that are still to arrive before `allowed` falls to `granted`.
+    /// Calls that have yet to arrive before `allowed` falls to `granted`.
     countdown: u32,
     /// Calls that have arrived and were not answered.
     in_progress: u32,
-    /// Calls that are still to arrive beside others before the grant grows. None during a
-    /// countdown, when such calls do not make it grow.
+    /// Calls that have yet to arrive beside others before the grant grows. None during a countdown,
+    /// when such calls do not make the grant grow.
     patience: u32,
 }
 
 /// The requester has more calls outstanding than it can have been granted. The connection is
-/// closed: their replies would have no bound.
+/// closed, because the number of replies would be unbounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Excess;
 
@@ -53,11 +55,11 @@ impl Grant {
     /// Calls for each credit of the grant that arrive beside others before it grows.
     const PATIENCE: u32 = 4;
 
-    /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives have
-    /// to be posted before the connection is accepted.
+    /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives must
+    /// be posted before the connection is accepted.
     ///
-    /// `spare` calls beyond the grant are served all the same: a requester may give an RPC up, and
-    /// use its credit again before it is answered.
+    /// `spare` calls beyond the grant are still served: a requester may abort an RPC, and reuse its
+    /// credit before the RPC is answered.
     //= 5666-6.1-3 begin with more than one receive
     pub fn new(max: u32, spare: u32) -> Self {
         let max = max.max(1);
@@ -76,8 +78,9 @@ impl Grant {
         }
     }
 
-    /// Notes that a call has arrived whose header asks for `wanted` credits. Returns how many more
-    /// Receives to post, most often none; [`Self::on_posted`] follows when they are.
+    /// Records that a call has arrived whose header requests `wanted` credits. Returns how many
+    /// more Receives to post, usually none; the caller calls [`Self::on_posted`] when they are
+    /// posted.
     ///
     /// # Errors
     ///
@@ -102,8 +105,8 @@ impl Grant {
         Ok(self.grow(growing, wanted))
     }
 
-    /// Notes that a call has arrived, as [`Self::on_call`] does, if neither the grant nor what is
-    /// allowed may change. Returns whether it does.
+    /// Records that a call has arrived, as [`Self::on_call`] does, unless the grant or the bound
+    /// may change. Returns whether the call was recorded.
     pub fn on_call_within(&mut self) -> bool {
         // `granted` is at least one, and more than what is in progress if this call is within.
         let within = self.in_progress < self.granted.wrapping_sub(1) && self.patience > 1;
@@ -134,8 +137,8 @@ impl Grant {
         };
     }
 
-    /// The requester makes use of what was granted. If it is `growing` for long, the Receives could
-    /// not be posted: they are asked for again.
+    /// Handles a requester that uses up its grant. If the grant is `growing` for long, the Receives
+    /// could not be posted, and are requested again.
     #[cold]
     fn grow(&mut self, growing: bool, wanted: u32) -> u32 {
         if !growing {
@@ -152,14 +155,14 @@ impl Grant {
         self.granted
     }
 
-    /// Notes that `more` further Receives are posted.
+    /// Records that `more` further Receives are posted.
     pub fn on_posted(&mut self, more: u32) {
         // INVARIANT: `posted` only rises.
         self.posted = self.posted.saturating_add(more);
     }
 
-    /// Returns whether to post again the Receive of the call that has just arrived. If not, one
-    /// fewer is posted from now on.
+    /// Returns whether to repost the Receive of the call that has just arrived. If not, one fewer
+    /// is posted from now on.
     #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub fn keep_receive(&mut self) -> bool {
         let keep = self.posted <= self.allowed.max(self.target);
@@ -168,7 +171,7 @@ impl Grant {
         keep
     }
 
-    /// Notes that a call is being answered. Returns the credits for the header of the reply.
+    /// Records that a call is being answered. Returns the credits for the header of the reply.
     //= 5666-3.3-2 a grant is not zero
     //= 5666-3.3-5 always has at least one credit
     //= 5666-3.3-7 grant may be larger or smaller
@@ -195,18 +198,18 @@ impl Grant {
         self.begin_patience();
     }
 
-    /// Notes that a call will not be answered.
+    /// Records that a call will not be answered.
     pub fn on_dropped(&mut self) {
         self.in_progress = self.in_progress.saturating_sub(1);
     }
 
-    /// Grants fewer credits than `requested` from now on, but one at least: a requester that has no
-    /// other Receives then has one for a message that is no reply.
+    /// Grants fewer credits than `requested` from now on, but at least one: a requester without
+    /// other Receives then has one for a message that is not a reply.
     pub fn keep_below(&mut self, requested: u32) {
         self.set_max(self.max.min(requested.saturating_sub(1)));
     }
 
-    /// Sets the most that may be granted from now on. Replies say so as they are sent.
+    /// Sets the maximum grant from now on. Later replies announce it.
     pub fn set_max(&mut self, max: u32) {
         self.max = max.max(1);
         // INVARIANT: neither is zero.
@@ -219,7 +222,7 @@ impl Grant {
         self.posted
     }
 
-    /// Returns the most calls that the requester may have outstanding.
+    /// Returns the maximum number of calls that the requester may have outstanding.
     #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
     pub const fn allowed(&self) -> u32 {
         self.allowed

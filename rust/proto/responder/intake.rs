@@ -44,19 +44,19 @@ pub struct Refusal {
 /// The reason for which a message is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
-    /// It is too short for an XID and a version.
+    /// The message is too short for an XID and a version.
     Short,
-    /// Its version is not served.
+    /// The version is not served.
     Version(u32),
-    /// Its header cannot be decoded, or has more elements than the limits allow.
+    /// The header cannot be decoded, or has more elements than the limits permit.
     Header(DecodeError),
-    /// It is of a type that is no call: RDMA_ERROR, or RDMA_MSGP with a reply.
+    /// The type is not that of a call: RDMA_ERROR, or RDMA_MSGP with a reply.
     Type(Proc),
     /// The padding of an RDMA_MSGP cannot be removed, for this reason.
     Padding(&'static str),
     /// The RPC message is missing or does not agree with the header.
     Message(Mismatch),
-    /// Its chunks are not what a call may have.
+    /// The chunks are not permitted for a call.
     Chunks(Unfit),
 }
 
@@ -64,7 +64,7 @@ pub enum Reason {
 ///
 /// # Errors
 ///
-/// [`Refusal`], with the answer if there is to be one.
+/// [`Refusal`], with the answer, if any.
 #[inline(always)]
 pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match plain(bytes, limits) {
@@ -78,7 +78,7 @@ pub fn take<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
 ///
 /// # Errors
 ///
-/// [`Refusal`], with the answer if there is to be one.
+/// [`Refusal`], with the answer, if any.
 #[inline(never)]
 pub fn take_read<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal> {
     match one_read(bytes, limits) {
@@ -97,7 +97,7 @@ fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Ref
 }
 
 /// Takes a call with one read chunk of one segment, a long call included, with a few comparisons.
-/// Returns `None` for any other message, and for a call that is to be refused.
+/// Returns `None` for any other message, and for a call that must be refused.
 #[inline(always)]
 pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
@@ -112,7 +112,7 @@ pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option
 }
 
 /// Takes a call with one write chunk of one segment, with a few comparisons. Returns `None` for any
-/// other message, and for a call that is to be refused.
+/// other message, and for a call that must be refused.
 #[inline(always)]
 pub(in super::super) fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
@@ -240,7 +240,7 @@ fn is_reply(message: &Message<'_>) -> bool {
 }
 
 /// Refuses a call that was accepted, for a reason that only the caller can find: padding that
-/// cannot be taken out, or RDMA Reads that the requester has forbidden.
+/// cannot be removed, or RDMA Reads that the requester has forbidden.
 #[cold]
 pub const fn refuse(version: Version, xid: u32, reason: Reason) -> Refusal {
     Refusal {

@@ -13,16 +13,16 @@ use super::marks;
 pub struct Limits {
     /// The lowest and the highest version that is served.
     pub versions: (Version, Version),
-    /// The longest call in bytes: the largest payload, and what the upper layer puts around it.
+    /// The longest call in bytes: the largest payload with the upper layer's data around it.
     pub max_call: u32,
     /// The longest reply in bytes.
     pub max_reply: u32,
-    /// The most work requests for the RDMA Reads of one call. Where each Read needs a registration
-    /// of its own (iWARP), the caller has left room for it.
+    /// The maximum number of work requests for the RDMA Reads of one call. Where each Read needs a
+    /// registration of its own (iWARP), the caller has left room for it.
     pub read_wrs: u32,
-    /// The most work requests for the RDMA Writes of one reply.
+    /// The maximum number of work requests for the RDMA Writes of one reply.
     pub write_wrs: u32,
-    /// The most scatter/gather elements of one work request. Each lies within a page.
+    /// The maximum number of scatter/gather elements in a work request. Each lies within a page.
     pub sges: u32,
     /// The binary logarithm of the size of a page.
     pub page_shift: u32,
@@ -42,7 +42,7 @@ impl Limits {
         }
     }
 
-    /// Returns how many work requests are enough to move `bytes` bytes to or from `segments`
+    /// Returns a sufficient number of work requests to move `bytes` bytes to or from `segments`
     /// segments of the requester, wherever they begin within one run of local pages.
     ///
     /// A segment of `n` bytes touches at most `n / page + 2` pages, and takes one work request for
@@ -55,11 +55,11 @@ impl Limits {
         full.saturating_add(u64::from(segments))
     }
 
-    /// Returns how many work requests are enough to write a reply of `bytes` bytes to `segments`
+    /// Returns a sufficient number of work requests to write a reply of `bytes` bytes to `segments`
     /// segments of the requester, wherever its parts lie.
     ///
-    /// Head and tail of a reply lie in one page each, which are not those of what is between them:
-    /// at two places the bytes go on in another page although they have filled none.
+    /// Head and tail of a reply each lie in a page that holds no other part of the reply: at two
+    /// places the bytes continue in another page before a page is full.
     pub fn write_requests(&self, segments: u32, bytes: u64) -> u64 {
         if segments == 0 {
             return 0;
@@ -69,9 +69,9 @@ impl Limits {
     }
 }
 
-/// Returns how many RDMA Reads may be outstanding on a connection. `offered` is what the
-/// requester's connection request allows, `device` what the local device can have. `None` means
-/// that no read chunk could ever be served: the connection request is refused.
+/// Returns how many RDMA Reads may be outstanding on a connection. `offered` is the number in the
+/// requester's connection request, `device` the limit of the local device. `None` means that no
+/// read chunk could ever be served: the connection request is refused.
 //= 5666-6.2-5 number of active RDMA Reads
 pub fn read_depth(offered: u8, device: u8) -> Option<u8> {
     Some(offered.min(device)).filter(|depth| *depth != 0)

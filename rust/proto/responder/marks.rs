@@ -13,7 +13,7 @@
 
 use super::super::super::wire::Lists;
 
-/// The most write chunks of a call, and so the most marks. Calls with more chunks are refused.
+/// The maximum number of write chunks in a call, and of marks. Calls with more chunks are refused.
 pub const MOST: usize = 8;
 
 /// A payload: bytes of the encoded reply, without their XDR padding.
@@ -41,7 +41,7 @@ impl Mark {
 pub struct Marks {
     marks: [Mark; MOST],
     count: usize,
-    /// The furthest end of a payload that was marked, even if the mark was not noted.
+    /// The furthest end of a payload that was marked, even if the mark was not kept.
     furthest: u32,
 }
 
@@ -55,16 +55,16 @@ impl Marks {
         }
     }
 
-    /// Forgets all marks.
+    /// Removes all marks.
     pub fn clear(&mut self) {
         // INVARIANT: no marks are left.
         self.count = 0;
         self.furthest = 0;
     }
 
-    /// Notes the payload at `start`. Marks at or behind `start` are forgotten: the upper layer has
-    /// truncated the reply since, and encodes it again. Without a write chunk left in `offered` the
-    /// payload goes with the rest of the reply.
+    /// Adds the payload at `start`. Marks at or behind `start` are removed, because the upper layer
+    /// has truncated the reply and encodes it again. If no write chunk is left in `offered`, the
+    /// payload is sent with the rest of the reply.
     #[inline(always)]
     pub fn add(&mut self, start: u32, len: u32, offered: &Lists<'_>) {
         let mark = Mark { start, len };
@@ -74,7 +74,7 @@ impl Marks {
             .last()
             .is_some_and(|last| last.start >= start || last.end() > start)
         {
-            // INVARIANT: the last mark goes; the order of the others stays.
+            // INVARIANT: the last mark is removed; the order of the others stays.
             self.count = self.count.saturating_sub(1);
         }
         if !has_chunk(offered, self.count) {

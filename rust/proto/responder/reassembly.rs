@@ -49,7 +49,7 @@ pub enum Violation {
     NoMessage,
     /// The whole message is longer than the receiver allows.
     TooLong,
-    /// The whole message is no whole number of XDR words.
+    /// The length of the whole message is not a multiple of four.
     Odd,
 }
 
@@ -63,7 +63,7 @@ pub struct Reassembly<'a> {
     /// Bytes of the base that were returned so far, and the bytes of all of it.
     base: u32,
     base_len: u32,
-    /// Bytes of the message that were returned so far, and the most that it may have.
+    /// Bytes of the message that were returned so far, and the maximum length of the message.
     stream: u32,
     max_len: u32,
     /// Position of the chunk that is being returned, and its length so far.
@@ -202,7 +202,7 @@ pub fn position_zero<'a>(lists: &Lists<'a>) -> impl Iterator<Item = ReadSegment>
 /// A part of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// Its first byte in the call.
+    /// The offset of the first byte in the call.
     pub at: u32,
     /// Number of bytes, never zero.
     pub len: u32,
@@ -225,7 +225,7 @@ pub enum Source {
         /// Address of the first byte.
         offset: u64,
     },
-    /// Nowhere: XDR round-up that was not transferred. These bytes are zero.
+    /// None: XDR round-up that was not transferred. These bytes are zero.
     RoundUp,
 }
 
@@ -243,7 +243,7 @@ enum Base<'a> {
 pub struct Placement<'a> {
     pieces: Reassembly<'a>,
     base: Base<'a>,
-    /// The rest of the piece of the base that is being handed out: first byte and length.
+    /// The rest of the piece of the base that is being returned: first byte and length.
     piece: (u32, u32),
     at: u32,
 }
@@ -271,7 +271,7 @@ impl<'a> Placement<'a> {
         })
     }
 
-    /// Hands out `len` bytes.
+    /// Returns the next part, of `len` bytes.
     fn give(&mut self, source: Source, len: u32) -> Option<Result<Part, Violation>> {
         let at = self.at;
         // `Reassembly` has bounded the sum.
@@ -279,7 +279,7 @@ impl<'a> Placement<'a> {
         Some(Ok(Part { at, len, source }))
     }
 
-    /// Hands out the first bytes of the base's piece.
+    /// Returns the first bytes of the base's piece.
     fn next_of_base(&mut self) -> Option<Result<Part, Violation>> {
         let (start, left) = self.piece;
         let (source, len) = match &mut self.base {
@@ -291,7 +291,7 @@ impl<'a> Placement<'a> {
     }
 }
 
-/// Takes up to `most` bytes, at least one, off a segment and the ones behind it.
+/// Removes up to `most` bytes, at least one, from a segment and the segments behind it.
 fn take(segment: &mut Segment, reads: &mut ReadSegments<'_>, most: u32) -> Option<(Source, u32)> {
     while segment.length == 0 {
         *segment = reads.next()?.segment;

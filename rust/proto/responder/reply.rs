@@ -12,8 +12,8 @@
 //! behind those (RFC 8166 section 3.4.6). All offered chunks come back, with the lengths that were
 //! written into each segment; a short reply leaves the reply chunk at zero.
 //!
-//! A mark that does not hold against the final reply counts for nothing: its bytes belong to the
-//! rest. Some upper layers truncate a reply after they have marked it.
+//! A mark that does not fit the final reply is ignored: its bytes belong to the rest. Some upper
+//! layers truncate a reply after they have marked it.
 
 use super::super::super::wire::{
     v1, Direction, EncodeError, ListProc, Lists, ReadListWriter, Segment, Version,
@@ -54,7 +54,7 @@ pub enum Cannot {
     ReplyChunk,
     /// The rest does not fit inline, and there is no reply chunk.
     Inline,
-    /// The header, with the chunks that come back, exceeds the threshold.
+    /// The header, with the returned chunks, exceeds the threshold.
     Header,
 }
 
@@ -62,7 +62,7 @@ pub enum Cannot {
 ///
 /// # Invariants
 ///
-/// - Each payload fits its write chunk. The rest fits the reply chunk if it goes there.
+/// - Each payload fits its write chunk. The rest fits the reply chunk if it is sent there.
 /// - The header is no longer than the threshold, nor is the header together with an inline rest.
 /// - There are no more `marks` than write chunks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,8 +113,8 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Checks that each payload fits its chunk, and takes the payloads off the rest. Returns the
-    /// bytes that the chunks add to the header.
+    /// Checks that each payload fits its chunk, and subtracts the payloads from the rest. Returns
+    /// the bytes that the chunks add to the header.
     fn add_chunks(&mut self, marks: &'a [Mark]) -> Result<usize, Cannot> {
         let (mut header, mut chunks) = (0usize, 0usize);
         let mut payloads = Payloads::new(marks, self.len);
@@ -166,7 +166,7 @@ impl<'a> Plan<'a> {
         }
     }
 
-    /// Iterates over the ranges that go inline or to the reply chunk, in order.
+    /// Iterates over the ranges that are sent inline or to the reply chunk, in order.
     pub fn rest(&self) -> Rest<'a> {
         Rest {
             payloads: Payloads::new(self.marks, self.len),
@@ -175,7 +175,7 @@ impl<'a> Plan<'a> {
     }
 
     /// Writes the header of the reply. Returns its length in bytes. Calls `each` for the RDMA
-    /// Writes, in order: the payloads, then a rest that does not go inline.
+    /// Writes, in order: the payloads, then a rest that is not inline.
     ///
     /// # Errors
     ///
@@ -254,8 +254,8 @@ impl<I: Iterator<Item = Range>> Filling<I> {
         self.range.len != 0
     }
 
-    /// Fills a segment as far as there are bytes, and calls `each` for the RDMA Writes. Returns the
-    /// segment with the length that they fill.
+    /// Fills a segment with the bytes that are left, and calls `each` for the RDMA Writes. Returns
+    /// the segment with the length that was filled.
     #[inline]
     fn fill(&mut self, segment: Segment, each: &mut impl FnMut(Write)) -> Segment {
         let mut length = 0u32;
@@ -274,7 +274,7 @@ impl<I: Iterator<Item = Range>> Filling<I> {
     }
 }
 
-/// Iterator over the payloads, one for each mark. A payload that does not hold is `None`.
+/// Iterator over the payloads, one for each mark. An ignored mark yields `None`.
 #[derive(Clone, Debug)]
 struct Payloads<'a> {
     marks: core::slice::Iter<'a, Mark>,
@@ -332,8 +332,8 @@ impl Iterator for Rest<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<Range> {
-        // A payload of no bytes does not divide the rest. One that follows another directly does
-        // not, either.
+        // An empty payload does not divide the rest, nor does a payload that directly follows
+        // another.
         while let Some(payload) = self.payloads.next() {
             let Some(mark) = payload.filter(|mark| mark.len != 0) else {
                 continue;

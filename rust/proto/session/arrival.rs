@@ -28,7 +28,7 @@ impl Verdict {
         }
     }
 
-    /// No one processes the message.
+    /// The message is dropped.
     pub(super) const fn dropped(breach: Option<Breach>) -> Self {
         Self {
             take: Take::Drop,
@@ -40,7 +40,7 @@ impl Verdict {
 
 impl Session {
     /// Handles a message that was decoded. A message in a version that a server does not serve is
-    /// left to the caller, who answers it by ERR_VERS; it does not settle the version.
+    /// left to the caller, which answers with ERR_VERS; the message does not settle the version.
     pub(super) fn arrive(&mut self, message: &Message<'_>, now: u64) -> Verdict {
         if !self.serves(message.version()) {
             return Verdict::deliver(false);
@@ -71,7 +71,7 @@ impl Session {
         }
     }
 
-    /// Returns whether this end processes messages in a version. A client looks at all of them.
+    /// Returns whether this end processes messages in a version. A client processes all versions.
     fn serves(&self, version: Version) -> bool {
         let (low, high) = self.config.versions;
         self.config.side == Side::Client || low <= version && version <= high
@@ -99,8 +99,8 @@ impl Session {
             .is_some_and(|settled| settled != message.version())
     }
 
-    /// Answers a call in another version than the connection's by ERR_VERS, with the version that
-    /// the connection has. A reply is dropped.
+    /// Answers a call in another version than the connection's with ERR_VERS, which names the
+    /// version of the connection. A reply is dropped.
     //= V2-5.3-2 first message settles the version
     fn on_other_version(&mut self, message: &Message<'_>) -> Verdict {
         let breach = Some(Breach::Version(message.version().number()));
@@ -135,8 +135,8 @@ impl Session {
     }
 
     /// Handles an optional operation. A server's connection may begin with one, which then settles
-    /// version two. The client waits for a message that is no error and has the same XID. Where the
-    /// operation has no answer of its own, INIT_XCHAR is that message.
+    /// version two. The client waits for a message that is not an error and has the same XID. If
+    /// the operation has no answer of its own, INIT_XCHAR is that message.
     //= V2-5.1-3 operation that begins a connection
     fn on_option(&mut self, message: &Message<'_>, option: &Optional<'_>, now: u64) -> Verdict {
         if let Stage::Client(negotiation) = &mut self.stage {
@@ -153,7 +153,7 @@ impl Session {
         verdict
     }
 
-    /// Answers an operation by the characteristics of this end.
+    /// Answers an operation with the characteristics of this end.
     fn greet(&mut self, xid: u32, now: u64) {
         let control = Control {
             xid,
@@ -220,9 +220,9 @@ impl Session {
         Verdict::done(None)
     }
 
-    /// Handles a message that cannot be decoded, with the reason. It may answer the first message
-    /// all the same: later drafts have the same version number and another form. Otherwise a call
-    /// is answered by an error.
+    /// Handles a message that cannot be decoded, with the reason. The message may nevertheless
+    /// answer the first message: later drafts have the same version number and another form.
+    /// Otherwise a call is answered with an error.
     //= V2-5.2-8 an answer that does not decode
     pub fn on_undecodable(&mut self, bytes: &[u8], error: &DecodeError, now: u64) -> Verdict {
         let verdict = match (&self.stage, peek(bytes)) {

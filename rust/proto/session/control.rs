@@ -8,8 +8,8 @@ use super::super::super::wire::xchar::{
 };
 use super::super::super::wire::{error_as, Direction, EncodeError};
 
-/// The number of answers to the peer that can wait: as many as a server grants credits at the
-/// beginning. A peer that sends more without waiting for an answer loses the connection.
+/// The number of answers to the peer that can wait: the initial credits that a server grants. A
+/// peer that sends more operations without waiting for an answer loses the connection.
 const ANSWERS: usize = 16;
 
 /// The characteristics of this end.
@@ -42,7 +42,8 @@ impl Own {
     }
 }
 
-/// The outcome of each element of a REQ_XCHAR. One element is decided on; all others are rejected.
+/// The outcome of each element of a REQ_XCHAR. One element may be accepted; all others are
+/// rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Dispositions {
     pub(super) count: u32,
@@ -50,8 +51,8 @@ pub struct Dispositions {
 }
 
 impl Dispositions {
-    /// The most elements. Their RESP_XCHAR, with two subsets of 123 words and an empty one, fits
-    /// the smallest Receive.
+    /// The maximum number of elements. Their RESP_XCHAR, with two subsets of 123 words and an empty
+    /// one, fits the smallest Receive.
     pub const MAX: u32 = 123 * 32;
 
     /// Iterates over the outcomes.
@@ -133,7 +134,7 @@ impl Control {
         }
     }
 
-    /// Returns whether the peer has asked for this message.
+    /// Returns whether this message answers the peer.
     pub(super) const fn is_answer(&self) -> bool {
         matches!(self.body, Body::Response(_) | Body::Error(_))
     }
@@ -144,7 +145,7 @@ impl Control {
 pub(super) struct Asked {
     xid: u32,
     want: u32,
-    /// Messages that exceed the wanted size may still be posted.
+    /// Messages that exceed the requested size may still be posted.
     held: bool,
 }
 
@@ -154,12 +155,12 @@ pub(super) struct Queue {
     next: u32,
     answers: [Option<Control>; ANSWERS],
     pub(super) asked: Option<Asked>,
-    /// The size of our Receives that the peer was told, once INIT_XCHAR was sent.
+    /// The size of our Receives that was announced to the peer, once INIT_XCHAR was sent.
     pub(super) told: Option<u32>,
     init: Option<u32>,
     update: Option<u32>,
     request: Option<u32>,
-    /// When the next message of our own accord may be sent.
+    /// The time at which the next unsolicited message may be sent.
     pub(super) ready_at: u64,
 }
 
@@ -183,7 +184,7 @@ impl Queue {
         self.next
     }
 
-    /// Appends an answer to the peer. Returns `false` if there is no room.
+    /// Appends an answer to the peer. Returns `false` if the queue is full.
     #[must_use]
     pub(super) fn answer(&mut self, control: Control) -> bool {
         match self.answers.iter_mut().find(|slot| slot.is_none()) {
@@ -229,7 +230,7 @@ impl Queue {
         Some((asked.xid, asked.want))
     }
 
-    /// Notes that a message of our own accord is sent. The next one waits.
+    /// Records that an unsolicited message is sent. The next one waits.
     pub(super) fn on_sent(&mut self, control: &Control, now: u64) {
         self.ready_at = now.saturating_add(super::PAUSE_MS);
         match control.body.op_type() {
@@ -243,8 +244,8 @@ impl Queue {
         }
     }
 
-    /// Returns the operation that an error with this XID answers. The next message of our own
-    /// accord need not wait any longer.
+    /// Returns the operation that an error with this XID answers. The next unsolicited message need
+    /// not wait any longer.
     pub(super) fn on_error(&mut self, xid: u32) -> Option<OpType> {
         let slots = [
             (&mut self.init, OpType::Init),
@@ -258,7 +259,7 @@ impl Queue {
         Some(op)
     }
 
-    /// Notes that our request was answered.
+    /// Records that our request was answered.
     pub(super) fn on_answered(&mut self) {
         self.request = None;
         self.ready_at = 0;

@@ -16,8 +16,7 @@ pub(super) struct Optional<'a> {
 }
 
 impl Session {
-    /// Handles an optional operation. If it is not known, an RPC message behind it is not
-    /// processed.
+    /// Handles an optional operation. An RPC message behind an unknown operation is not processed.
     //= V2-3.1-1 unknown operation answered by INVAL_OPTION
     //= XC-4-1 unsupported operations are answered by INVAL_OPTION
     pub(super) fn on_optional(&mut self, message: &Message<'_>, option: &Optional<'_>) -> Verdict {
@@ -25,13 +24,13 @@ impl Session {
             Ok(Some(op)) if has_form(&op, message, option.payload) => {
                 self.on_operation(message, &op)
             }
-            // An operation that is not known here breaks no rule.
+            // An unknown operation breaks no rule.
             Ok(None) => self.refuse(message, ErrorBody::InvalidOption, None),
             _ => self.refuse(message, ErrorBody::BadHeader, Some(Breach::Form)),
         }
     }
 
-    /// Answers a message by an error.
+    /// Answers a message with an error.
     pub(super) fn refuse(
         &mut self,
         message: &Message<'_>,
@@ -73,8 +72,8 @@ impl Session {
         Verdict::done(fault.map(Breach::Operation))
     }
 
-    /// Answers a REQ_XCHAR of the peer. If its answer would be longer than every peer can receive,
-    /// the request is refused as a whole, which rejects each element (section 3).
+    /// Answers a REQ_XCHAR of the peer. If the answer could exceed the length that every peer can
+    /// receive, the request is refused as a whole, which rejects each element (section 3).
     fn on_request(&mut self, message: &Message<'_>, want: &Spec<'_>) -> Verdict {
         if want.count() > Dispositions::MAX {
             return self.refuse(message, ErrorBody::InvalidOption, None);
@@ -92,8 +91,8 @@ impl Session {
         Verdict::done((!sent).then_some(Breach::TooMany))
     }
 
-    /// Decides on the last element of a request that names the size of Receives, which alone can
-    /// change on request. An earlier one is overtaken by it.
+    /// Decides on the last element of a request that names the size of Receives, the only
+    /// characteristic that can change on request. Earlier such elements are superseded.
     //= XC-4.3-5 unknown are rejected
     fn decide(&mut self, want: &Spec<'_>) -> Option<(u32, Disposition)> {
         let sizes = (0..)
@@ -107,12 +106,12 @@ impl Session {
     }
 
     fn on_wanted_size(&mut self, size: u32) -> Disposition {
-        // No more than is set now.
+        // No more than the current setting.
         let range = (FIRST_MESSAGE_MAX, self.settings.receive);
         let disposition = self.receives.on_request(size, range);
         if disposition == Disposition::Done {
             self.settings.heard = self.settings.heard.min(size);
-            // RESP_XCHAR tells the peer.
+            // RESP_XCHAR notifies the peer.
             self.queue.told = self.queue.told.map(|_| size);
         }
         disposition

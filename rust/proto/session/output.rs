@@ -32,17 +32,17 @@ pub enum Output {
         before: u32,
     },
     /// Post Receives of this size from now on, and call [`super::Session::on_posting`] or
-    /// [`super::Session::on_post_failed`]. If the size is smaller than before, this may be ignored.
+    /// [`super::Session::on_post_failed`]. A size that is smaller than before may be ignored.
     Post {
         /// The size in bytes.
         size: u32,
     },
     /// Keep a Receive of the peer free for a message of the session, and call
-    /// [`super::Session::on_room`]. If there is none, [`super::Session::on_timer`] has it asked for
+    /// [`super::Session::on_room`]. If there is none, [`super::Session::on_timer`] requests it
     /// again.
     Room,
-    /// The message that [`Output::Room`] was about is posted. Its Receive is used until a later
-    /// message of ours is answered.
+    /// The message for which [`Output::Room`] reserved a Receive is posted. It occupies the Receive
+    /// until a later message of ours is answered.
     Operated,
     /// Send this control message.
     Send(Control),
@@ -53,9 +53,9 @@ pub enum Output {
 pub enum Close {
     /// The first message was not answered in time.
     Unanswered,
-    /// There is no version in common.
+    /// The peers have no version in common.
     NoVersion,
-    /// The peer has sent more than can be answered.
+    /// The peer has sent more operations than can be answered.
     TooMany,
 }
 
@@ -64,7 +64,7 @@ pub enum Close {
 pub struct Verdict {
     /// Who processes the message.
     pub take: Take,
-    /// Its credits count as a grant. It ends no call unless it is delivered.
+    /// The message's credits count as a grant. The message ends no call unless it is delivered.
     pub grant: bool,
     /// The rule that the peer has broken, to be counted.
     pub breach: Option<Breach>,
@@ -73,11 +73,11 @@ pub struct Verdict {
 /// Who processes a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Take {
-    /// The caller, as any call, reply or error.
+    /// The caller processes it as any call, reply or error.
     Deliver,
     /// The session has processed it.
     Done,
-    /// No one.
+    /// The message is dropped.
     Drop,
 }
 
@@ -116,7 +116,7 @@ pub(super) struct News {
 }
 
 impl Session {
-    /// Returns the next thing to do, or `None` if there is nothing to do now.
+    /// Returns the next output, or `None` if there is none now.
     pub fn poll(&mut self, now: u64) -> Option<Output> {
         if let Some(memory) = self.news.memory.take() {
             return Some(Output::Remember(memory));
@@ -167,7 +167,7 @@ impl Session {
         self.queue.take_answer()
     }
 
-    /// Takes a message of our own accord, or asks for a Receive for it.
+    /// Takes an unsolicited message, or requests a Receive for it.
     fn take_own(&mut self, now: u64) -> Option<Output> {
         if !self.may_control() || now < self.queue.ready_at {
             return None;
@@ -194,8 +194,8 @@ impl Session {
         Some(Output::Send(control))
     }
 
-    /// Returns the next message of our own accord: INIT_XCHAR first, then the request, then what
-    /// has changed since the peer was told. A request has its XID already.
+    /// Returns the next unsolicited message: INIT_XCHAR first, then the request, then changes since
+    /// the last announcement. A request has its XID already.
     //= XC-4.4-2 unrequested change may be announced
     //= XC-4.4-3 XID unrelated to any request
     fn own_body(&self) -> Option<(Option<u32>, Body)> {

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Settings of both ends that change while the connection lasts, and how it follows them.
+//! Settings of both ends that change while the connection lasts, and their effect on it.
 //!
-//! The client has set a size of calls and one of replies, the server one size for both. The shorter
-//! one of both ends is to be effective, in whatever order they change:
+//! The client has a setting for the size of calls and one for replies, the server one setting for
+//! both. The lesser size of both ends becomes effective, in whatever order the settings change:
 //!
-//! - The server tells the threshold that it prefers, if the client's private data say that it
-//!   understands that.
-//! - The client asks for Receives of the size of its calls that follows. A request that has to wait
-//!   for the end of an earlier one, or that another change overtakes, is made later.
-//! - The client plans with replies of the size that follows, once the server has been told of
-//!   Receives of that size. Sends arrive in order, so the server then knows of them when it takes
+//! - The server announces the threshold that it prefers, if the client's private data say that the
+//!   client understands the announcement.
+//! - The client requests Receives of the resulting size of its calls. A request that must wait for
+//!   the end of an earlier one, or that another change supersedes, is made later.
+//! - The client plans with replies of the resulting size, once it has announced Receives of that
+//!   size to the server. Sends arrive in order, so the server knows of these Receives when it takes
 //!   the call.
 
 use super::super::super::wire::cm_private::Size;
@@ -19,23 +19,23 @@ use super::super::super::wire::xchar::Characteristic;
 use super::super::xchar::NotSent;
 use super::{Config, Control, Room, Session, Side};
 
-/// The settings of this end, and those that the peer was told.
+/// The settings of this end, and those that were announced to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Settings {
     /// The size of our Receives that is set now. Those that are posted may be larger.
     pub(super) receive: u32,
-    /// The size of our Receives as the latest message says that is on its way to the peer.
+    /// The size of our Receives that the latest message to the peer announces.
     pub(super) heard: u32,
     /// The preferred threshold that the peer knows.
     pub(super) told: u32,
-    /// A setting has changed: the peer's Receives are to follow.
+    /// A setting has changed, which the peer's Receives must follow.
     follows: bool,
     /// The peer's Receives were not compared with the settings since the latest change.
     due: bool,
 }
 
 impl Settings {
-    /// Notes the settings of a new connection, which our private data have told.
+    /// Makes the settings of a new connection, which our private data have announced.
     pub(super) const fn new(config: &Config) -> Self {
         Self {
             receive: config.receive,
@@ -48,9 +48,9 @@ impl Settings {
 }
 
 impl Session {
-    /// Returns the longest inline reply on which a requester may count, once version two is
-    /// settled. Without the peer's promise it has the default length, or that of the longest reply
-    /// so far, since the peer may ignore our characteristics (section 4.1).
+    /// Returns the longest inline reply on which a requester may rely, once version two is settled.
+    /// Without the peer's promise it has the default length, or that of the longest reply so far,
+    /// since the peer may ignore our characteristics (section 4.1).
     //= V2-5.1-2 default threshold of version two
     //= XC-4.1-1 does not assume characteristics were noted
     pub(super) fn expected(&self) -> u32 {
@@ -62,8 +62,8 @@ impl Session {
         sent.min(self.receives.announced()).min(settings.receive)
     }
 
-    /// Wants Receives of `size` bytes: a setting was changed. A larger size is announced when all
-    /// smaller Receives are gone. A smaller size has no effect on the Receives that are posted:
+    /// Requests Receives of `size` bytes, because a setting has changed. A larger size is announced
+    /// when all smaller Receives are gone. A smaller size has no effect on the posted Receives:
     /// only the peer may reduce them.
     //= V2-5.2-4 thresholds change without connection being lost
     pub fn want_receive(&mut self, size: u32) {
@@ -72,9 +72,9 @@ impl Session {
         self.refresh();
     }
 
-    /// Changes the most bytes that this end sends in one message: a setting was changed. A client
-    /// asks for Receives of this size. A server does not send less than before, since a client may
-    /// count on replies that are as long as those which it has received.
+    /// Changes the maximum size of the messages that this end sends, because a setting has changed.
+    /// A client requests Receives of this size. A server does not send less than before, since a
+    /// client may rely on replies of the length that it has received so far.
     pub fn want_send(&mut self, size: u32) {
         match self.config.side {
             Side::Client => {
@@ -91,7 +91,7 @@ impl Session {
         self.settings.due = self.settings.follows;
     }
 
-    /// Notes that the peer has announced characteristics, or a change of this one.
+    /// Records that the peer has announced characteristics, or a change of this one.
     pub(super) fn on_announced(&mut self, now: Option<&Characteristic<'_>>) {
         let is_setting = matches!(now, Some(Characteristic::PreferredThreshold(_)));
         if is_setting && self.peer.preferred().is_some() {
@@ -101,7 +101,7 @@ impl Session {
     }
 
     /// Asks the peer for Receives that fit the settings of both ends, if one of them has changed.
-    /// If an earlier request is unanswered or pending, this one is made later.
+    /// If an earlier request is unanswered or pending, the new request is made later.
     pub(super) fn ask_as_set(&mut self) {
         if !self.settings.due {
             return;
@@ -113,8 +113,8 @@ impl Session {
         self.settings.due = !done;
     }
 
-    /// Returns the threshold that a server prefers, if the client is to be told. It is no more than
-    /// the server sends.
+    /// Returns the threshold that a server prefers, if it must be announced to the client. It is no
+    /// more than the server sends.
     pub(super) fn preferred_news(&self) -> Option<Characteristic<'static>> {
         let preferred = self.settings.receive.min(self.config.send);
         let tells = self.config.side == Side::Server && self.peer.preferred().is_some();
@@ -122,7 +122,7 @@ impl Session {
         news.then_some(Characteristic::PreferredThreshold(preferred))
     }
 
-    /// Notes that a message is posted, which [`Session::poll`] has returned last.
+    /// Records that the message that [`Session::poll`] returned last is posted.
     pub fn on_posted(&mut self, control: &Control) {
         if self.room == Room::Kept && !control.is_answer() {
             self.room = Room::Unknown;
@@ -130,7 +130,7 @@ impl Session {
         }
         match self.queue.told {
             Some(size) if self.queue.is_empty() => self.settings.heard = size,
-            // An answer that waits may be the one that tells the size.
+            // A waiting answer may be the one that announces the size.
             _ => return,
         }
         self.refresh();

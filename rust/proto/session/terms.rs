@@ -17,20 +17,20 @@ pub struct Terms {
     pub version: Version,
     /// The version is settled.
     pub settled: bool,
-    /// Calls and replies have to be told to the session: [`Session::on_message`],
+    /// Calls and replies must be reported to the session: [`Session::on_message`],
     /// [`Session::on_sent`], [`Session::on_replied`].
     pub watch: bool,
     /// The number of changes so far. It wraps around.
     pub generation: u32,
     /// Messages that were prepared under an earlier generation than this have to be prepared again.
     pub void_before: u32,
-    /// The most bytes of a message that may be sent, header included: the peer's receive size or
-    /// our own send size, whichever is less.
+    /// The maximum number of bytes of a message that may be sent, header included: the lesser of
+    /// the peer's receive size and our own send size.
     pub send: u32,
     /// The least size of a Receive that may be posted. The peer may send messages of this size.
     pub receive: u32,
-    /// The longest inline reply on which a requester may count. It offers a reply chunk for longer
-    /// ones.
+    /// The longest inline reply on which a requester may rely. It offers a reply chunk for longer
+    /// replies.
     pub expected: u32,
     /// A reply to the peer may be sent by Send With Invalidate, if its call had chunks.
     pub may_invalidate: bool,
@@ -82,8 +82,8 @@ impl Terms {
         }
     }
 
-    /// Returns whether calls of the backward direction may be sent to the peer, or replies of the
-    /// backward direction be expected by it.
+    /// Returns whether calls of the backward direction may be sent to the peer, or the peer may
+    /// expect replies of the backward direction.
     //= XC-3.3-3 NONE permits no backward messages
     pub const fn permits_backward(&self) -> bool {
         matches!(
@@ -154,8 +154,8 @@ impl Session {
         }
     }
 
-    /// Returns the peer's receive size or our own send size, whichever is less, but no less than
-    /// every peer can receive.
+    /// Returns the lesser of the peer's receive size and our own send size, but at least the size
+    /// that every peer can receive.
     fn send_limit(&self) -> u32 {
         let own = self.config.send.max(FIRST_MESSAGE_MAX);
         self.peer.send_limit().min(own)
@@ -197,8 +197,8 @@ impl Session {
         }
     }
 
-    /// Returns the longest reply to the first message on which a requester may count: what both
-    /// versions allow, if the peer's private data are about both.
+    /// Returns the longest reply to the first message on which a requester may rely: the length
+    /// that both versions permit, if the peer's private data apply to both.
     fn expected_first(&self) -> u32 {
         match self.config.announced.sizes {
             Some(_) => self.config.one.server_to_client.min(self.expected()),
@@ -207,7 +207,7 @@ impl Session {
     }
 
     /// Returns the terms of version two: those of the characteristics. Private data count only for
-    /// sizes, and only those of a peer that says so in them.
+    /// sizes, and only if they say so.
     //= V2-5.1-2 default threshold of version two
     fn version_two(&self, base: Terms) -> Terms {
         let receive = self.receives.announced();

@@ -18,13 +18,13 @@ pub struct Request {
     pub pending: bool,
 }
 
-/// How an operation of the peer breaks the rules. The rest of the operation counts.
+/// How an operation of the peer breaks the rules. The rest of the operation is valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// A RESP_XCHAR, but no request with this XID is unanswered.
     Unasked,
-    /// The subsets of a RESP_XCHAR overlap, leave out, or exceed the elements of the request; the
-    /// first such element.
+    /// The subsets of a RESP_XCHAR overlap, omit, or exceed the elements of the request; this is
+    /// the first such element.
     Coverage(u32),
     /// A receive buffer size below 1024 bytes. Every peer had to receive messages of this length
     /// before the version was settled. The size is ignored.
@@ -52,7 +52,8 @@ pub struct Peer {
     receive_size: u32,
     remote_invalidation: bool,
     backward: BackwardSupport,
-    /// The threshold that the peer prefers. `None` if its private data do not say that it tells.
+    /// The threshold that the peer prefers. `None` if its private data do not promise to announce
+    /// it.
     preferred: Option<u32>,
     /// The peer does not expect its Receives to change.
     fixed: bool,
@@ -90,13 +91,13 @@ impl Peer {
         }
     }
 
-    /// Returns the threshold that the peer prefers, if it tells that.
+    /// Returns the threshold that the peer prefers, if it announces one.
     pub const fn preferred(&self) -> Option<u32> {
         self.preferred
     }
 
     /// Applies a decoded operation of the peer. The caller decides on requests of the peer (see
-    /// [`super::Receives::on_request`]); they change nothing here.
+    /// [`super::Receives::on_request`]); they have no effect here.
     ///
     /// # Errors
     ///
@@ -181,8 +182,8 @@ impl Peer {
         }
     }
 
-    /// Notes a request for Receives of `want` bytes that will be sent as REQ_XCHAR. From now on a
-    /// smaller size bounds our own Sends, those of calls which were prepared before included.
+    /// Records a request for Receives of `want` bytes that will be sent as REQ_XCHAR. From now on a
+    /// smaller size bounds our own Sends, including those of calls prepared earlier.
     ///
     /// # Errors
     ///
@@ -203,7 +204,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Notes that the peer has answered an operation by INVAL_OPTION, or by BAD_HEADER. It counts
+    /// Records that the peer has answered an operation with INVAL_OPTION or BAD_HEADER. That counts
     /// as a rejection of a request (section 3).
     //= XC-3-3 peer does not support REQ_XCHAR
     //= XC-4.1-1 does not assume characteristics were noted
@@ -214,8 +215,8 @@ impl Peer {
         }
     }
 
-    /// Returns whether the peer may support an operation. Each operation is OPTIONAL by itself, but
-    /// a peer without INIT_XCHAR has none (section 4). RESP_XCHAR is sent only to a peer that has
+    /// Returns whether the peer may support an operation. Each operation is OPTIONAL, but a peer
+    /// without INIT_XCHAR supports none (section 4). RESP_XCHAR is sent only to a peer that has
     /// sent a request, and must support it.
     //= XC-4-4 each operation may be unsupported
     pub const fn supports(&self, op: OpType) -> bool {
@@ -228,9 +229,9 @@ impl Peer {
         self.request.as_ref()
     }
 
-    /// Returns the most bytes that may be sent in one message. After a request for smaller Receives
-    /// the smaller size counts, until the peer rejects the request or has changed its size (section
-    /// 3.1).
+    /// Returns the maximum length of a message that may be sent. After a request for smaller
+    /// Receives the smaller size counts, until the peer rejects the request or has changed its size
+    /// (section 3.1).
     //= XC-3.1-3 asks for a smaller size
     pub fn send_limit(&self) -> u32 {
         let wanted = self.request.map_or(u32::MAX, |request| request.want);

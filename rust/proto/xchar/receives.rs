@@ -18,11 +18,11 @@ use super::super::super::wire::xchar::Disposition;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
     Steady,
-    /// The caller was told to post Receives of `to` bytes.
+    /// The caller has been asked to post Receives of `to` bytes.
     Wanted {
         to: u32,
     },
-    /// All Receives that are posted from now on have `to` bytes.
+    /// All Receives posted from now on have `to` bytes.
     Growing {
         to: u32,
         /// Posted Receives of less than `to` bytes.
@@ -30,7 +30,7 @@ enum State {
     },
 }
 
-/// The size of our posted Receives: the one that the peer may use, and the one that will follow.
+/// The size of our posted Receives: the size that the peer may use, and the next size.
 ///
 /// # Invariants
 ///
@@ -43,7 +43,7 @@ pub struct Receives {
     state: State,
     /// A request of the peer is pending.
     asked: bool,
-    /// A request of the peer is no longer pending, and the peer was not told.
+    /// A request of the peer is no longer pending, and the peer has not been notified.
     cleared: bool,
 }
 
@@ -60,13 +60,13 @@ impl Receives {
         }
     }
 
-    /// Returns the size that the peer may use, once it has been told.
+    /// Returns the size that the peer may use, once it has been notified.
     //= XC-3.1-2 not reduced before the partner knows
     pub const fn announced(&self) -> u32 {
         self.announced
     }
 
-    /// Returns the size of the Receives to post, if it is not the one last given to
+    /// Returns the size of the Receives to post, if it is not the size last passed to
     /// [`Receives::on_posting`]. A smaller size than before may be ignored.
     //= XC-3.1-5 at least of the announced size
     pub const fn wanted(&self) -> Option<u32> {
@@ -77,9 +77,9 @@ impl Receives {
         }
     }
 
-    /// Wants Receives of `to` bytes, by a local decision. A size that is not larger than the
-    /// announced one changes nothing: only the peer may reduce it. Otherwise
-    /// [`Receives::wanted`] says what to do next.
+    /// Requests Receives of `to` bytes, by a local decision. A size that is not larger than the
+    /// announced one has no effect: only the peer may reduce it. Otherwise [`Receives::wanted`]
+    /// returns the next step.
     //= V2-2.3-3 larger thresholds may be supported
     //= XC-3-4 unrequested change does not disturb
     pub fn want(&mut self, to: u32) {
@@ -99,7 +99,7 @@ impl Receives {
         }
     }
 
-    /// Returns the size that will follow, if a growth is in progress.
+    /// Returns the next size, if a growth is in progress.
     pub const fn growing(&self) -> Option<u32> {
         match self.state {
             State::Wanted { to } | State::Growing { to, .. } => Some(to),
@@ -107,7 +107,7 @@ impl Receives {
         }
     }
 
-    /// Ends a growth. A request of the peer that was pending is so no longer.
+    /// Ends a growth. A request of the peer is no longer pending.
     //= XC-4.4-5 pending request that is overtaken
     fn settle(&mut self) {
         self.state = State::Steady;
@@ -115,8 +115,8 @@ impl Receives {
         self.asked = false;
     }
 
-    /// Notes that all Receives which are posted from now on have `size` bytes, while `smaller` of
-    /// the posted ones have less.
+    /// Records that all Receives posted from now on have `size` bytes, while `smaller` of the
+    /// posted ones have less.
     pub fn on_posting(&mut self, size: u32, smaller: u32) {
         match self.state {
             State::Wanted { to } if to == size => {
@@ -129,14 +129,14 @@ impl Receives {
         }
     }
 
-    /// Notes that Receives of the wanted size cannot be posted. The former size remains.
+    /// Records that Receives of the requested size cannot be posted. The former size remains.
     pub fn on_post_failed(&mut self) {
         if self.growing().is_some() {
             self.settle();
         }
     }
 
-    /// Notes that `count` of the smaller Receives have completed or were flushed.
+    /// Records that `count` of the smaller Receives have completed or were flushed.
     //= XC-3.1-1 until all smaller receives are gone
     pub fn on_consumed(&mut self, count: u32) {
         let State::Growing { to, smaller } = self.state else {
@@ -179,13 +179,13 @@ impl Receives {
         Disposition::Pending
     }
 
-    /// Returns whether a request of the peer is no longer pending and the peer has to be told, by
+    /// Returns whether a request of the peer is no longer pending and the peer must be notified, by
     /// UPD_XCHAR with the effective size.
     pub const fn has_cleared(&self) -> bool {
         self.cleared
     }
 
-    /// Notes that the peer is told.
+    /// Records that the peer has been notified.
     pub fn on_told(&mut self) {
         self.cleared = false;
     }

@@ -34,7 +34,8 @@ pub(crate) enum CmEvent<'a> {
     Unreachable(i32),
     /// The peer has rejected the connection.
     Rejected {
-        /// Whether the peer took this side for an earlier connection. Another attempt may succeed.
+        /// Whether the peer mistook the request for one of an earlier connection. Another attempt
+        /// may succeed.
         stale: bool,
     },
     /// The connection has ended.
@@ -73,7 +74,7 @@ pub(crate) enum CmEvent<'a> {
 /// }
 /// ```
 pub(crate) trait CmHandler: Send + Sync + 'static {
-    /// Handles an event. Process context, may sleep. Events of a cm_id come one at a time.
+    /// Handles an event. Process context, may sleep. Events of a cm_id arrive one at a time.
     ///
     /// The cm_id is locked meanwhile, so the handler must not call methods of the
     /// [`CmId`](super::CmId) or drop it: such a call would wait for the handler.
@@ -93,7 +94,7 @@ impl<H: CmHandler> Context for H {
     ) -> c_int {
         // SAFETY: The caller promises that the event comes from the connection manager.
         this.event(unsafe { translate(event) });
-        // After another result the connection manager would destroy the cm_id, which `OwnedId`
+        // With any other result the connection manager would destroy the cm_id, which `OwnedId`
         // owns.
         0
     }

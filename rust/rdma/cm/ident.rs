@@ -62,8 +62,8 @@ unsafe fn release<T: Context>(context: *mut c_void) {
 }
 
 /// A cm_id that is destroyed with this value (`struct rdma_cm_id`). Dropping the value may sleep,
-/// and waits for a handler that runs. If the cm_id came with a connection request, the request is
-/// rejected.
+/// and waits for a handler that runs. If the cm_id arrived with a connection request, the request
+/// is rejected.
 ///
 /// # Invariants
 ///
@@ -194,7 +194,7 @@ impl OwnedId {
     }
 
     /// Returns the local address. It is meaningful when the cm_id is bound, when the peer's address
-    /// was resolved, and for a cm_id that came with a request.
+    /// was resolved, and for a cm_id that arrived with a request.
     pub(in super::super) fn local_addr(&self) -> SockAddr {
         let id = self.as_ptr();
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
@@ -207,8 +207,8 @@ impl OwnedId {
         })
     }
 
-    /// Returns the peer's address. It is meaningful when it was resolved, and for a cm_id that came
-    /// with a request.
+    /// Returns the peer's address. It is meaningful when it was resolved, and for a cm_id that
+    /// arrived with a request.
     pub(in super::super) fn peer_addr(&self) -> SockAddr {
         let id = self.as_ptr();
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
@@ -246,8 +246,8 @@ impl Drop for OwnedId {
 pub(in super::super) struct Ident {
     pub(super) id: OwnedId,
     has_queue_pair: AtomicFlag,
-    /// Serialises calls, which the connection manager leaves to its users. It is taken before the
-    /// connection manager's own lock, under which events are handled.
+    /// Serialises calls, which the connection manager leaves to its users. This lock is taken
+    /// before the connection manager's own lock, under which events are handled.
     #[pin]
     calls: Mutex<()>,
 }
@@ -257,7 +257,7 @@ impl Ident {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; `id` has been destroyed then.
+    /// `ENOMEM`; after an error `id` has been destroyed.
     pub(super) fn new(id: OwnedId) -> Result<Arc<Self>> {
         Arc::pin_init(
             pin_init!(Self {
@@ -301,7 +301,7 @@ impl Ident {
     pub(in super::super) fn note_established(&self) {
         // SAFETY: By the invariant of `OwnedId` the cm_id is valid. It has a device, since it has a
         // queue pair. The call takes no lock that may sleep. It fails if the handshake has ended,
-        // or was begun by this side; nothing is to be done then.
+        // or was begun by this side; no action is needed in that case.
         let _ = unsafe {
             bindings::rdma_notify(self.id.as_ptr(), bindings::ib_event_type_IB_EVENT_COMM_EST)
         };

@@ -44,7 +44,7 @@ unsafe impl Sync for LeasedDevice {}
 struct Leases {
     /// Whether the device is being removed, so that there are no new leases.
     removing: bool,
-    /// Number of the lease that was made last.
+    /// Number of the latest lease.
     last: u64,
     holders: KVec<Holder>,
 }

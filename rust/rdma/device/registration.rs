@@ -51,9 +51,9 @@ unsafe impl Sync for Registration {}
 static REGISTRATION: Atomic<*mut Registration> = Atomic::new(core::ptr::null_mut());
 
 impl Registration {
-    /// Registers with `ib_core`, under a name that is seen in diagnostics. With `own_queue`,
-    /// completions are handled on a workqueue of our own, whose name begins with `name`; otherwise
-    /// on that of `ib_core`. Process context, may sleep.
+    /// Registers with `ib_core`, under a name that diagnostics show. With `own_queue`, completions
+    /// are handled on a workqueue of our own, whose name begins with `name`; otherwise on that of
+    /// `ib_core`. Process context, may sleep.
     ///
     /// # Errors
     ///
@@ -65,8 +65,8 @@ impl Registration {
             remove: Some(Self::remove),
             ..pin_init::zeroed()
         };
-        // `register` would notice it as well, but only after a second workqueue of the same name
-        // had failed with a less clear error.
+        // `register` checks this as well, but only after the second workqueue of that name has
+        // failed with a less clear error.
         if !REGISTRATION.load(Acquire).is_null() {
             return Err(EBUSY);
         }

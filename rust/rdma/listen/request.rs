@@ -16,7 +16,7 @@ use crate::rdma::cm::{connection, CmHandler, CmId, Context, OwnedId};
 use crate::rdma::device::Device;
 use crate::work;
 
-/// Largest number of bytes of private data that come with a request.
+/// Maximum length of the private data of a request, in bytes.
 const PRIVATE_DATA: usize = u8::MAX as usize;
 
 /// The parameters of a request, and the context of its cm_id until the request is adopted.
@@ -54,7 +54,7 @@ impl Context for Waiting {
 ///
 /// # Invariants
 ///
-/// `id` came with a request, and its context is `waiting`.
+/// `id` arrived with a request, and its context is `waiting`.
 pub(crate) struct Request {
     id: OwnedId,
     waiting: Arc<Waiting>,
@@ -65,7 +65,7 @@ impl Request {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the connection manager still owns the cm_id then.
+    /// `ENOMEM`; the connection manager still owns the cm_id.
     ///
     /// # Safety
     ///
@@ -131,8 +131,8 @@ impl Request {
         self.id.peer_addr()
     }
 
-    /// Returns whether the peer abandoned the request, or the device is being removed. It is then
-    /// of no use to adopt the request.
+    /// Returns whether the peer abandoned the request, or the device is being removed. Adopting
+    /// such a request is useless.
     pub(crate) fn has_gone(&self) -> bool {
         self.waiting.gone.load(Relaxed)
     }
@@ -154,11 +154,11 @@ impl Request {
 /// nor InfiniBand limits it.
 #[pin_data]
 pub(super) struct Requests {
-    /// Its capacity is the limit, so a handler never makes it longer.
+    /// The capacity is the limit, so a handler never enlarges the vector.
     #[pin]
     queued: Mutex<KVec<Request>>,
     limit: usize,
-    /// Drops the requests that have gone.
+    /// Drops the requests that are gone.
     #[pin]
     work: Work<Requests>,
 }
@@ -185,11 +185,12 @@ impl Requests {
         )
     }
 
-    /// Queues the connection request that came with `id`, if there is room. May sleep.
+    /// Queues the connection request that arrived with `id`, if there is space. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the queue is full; `ENOMEM`. The connection manager still owns the cm_id then.
+    /// `EBUSY` if the queue is full; `ENOMEM`. After an error the connection manager still owns the
+    /// cm_id.
     ///
     /// # Safety
     ///
@@ -207,7 +208,7 @@ impl Requests {
         // SAFETY: The caller promises what `new` demands.
         let request = unsafe { Request::new(id, event, this.clone())? };
         if let Err(full) = queued.push_within_capacity(request) {
-            // This does not happen, since there is room. After an error the connection manager
+            // This does not happen, since there is space. After an error the connection manager
             // destroys the cm_id, so dropping the request here would destroy it twice.
             core::mem::forget(full);
             return Err(EBUSY);
@@ -215,7 +216,7 @@ impl Requests {
         Ok(())
     }
 
-    /// Removes the oldest request that has not gone. May sleep.
+    /// Removes and returns the oldest request that is not gone. May sleep.
     pub(super) fn next(&self) -> Option<Request> {
         loop {
             // The lock is released before the request is dropped, which waits for its handler.
@@ -226,7 +227,7 @@ impl Requests {
         }
     }
 
-    /// Lets a worker drop the queued requests that have gone, if there are any.
+    /// Makes a worker drop the queued requests that are gone, if any.
     fn drop_gone_later(self: &Arc<Self>) {
         let queued = self.queued.lock();
         if queued.iter().any(Request::has_gone) {
@@ -236,14 +237,15 @@ impl Requests {
         }
     }
 
-    /// Removes a request that has gone, if there is one.
+    /// Removes and returns a request that is gone, if any.
     fn remove_gone(&self) -> Option<Request> {
         let mut queued = self.queued.lock();
         let index = queued.iter().position(Request::has_gone)?;
         queued.remove(index).ok()
     }
 
-    /// Drops all requests, and waits for the worker. No request may be queued any more. May sleep.
+    /// Drops all requests, and waits for the worker. No request may be queued after this call. May
+    /// sleep.
     pub(super) fn end(self: &Arc<Self>) {
         while let Some(request) = self.next() {
             drop(request);

@@ -28,7 +28,7 @@ const DESTROY: c_int = 1;
 
 /// The work item that runs at once after an event.
 const AT_ONCE: u64 = 0;
-/// The work item that tries again to listen.
+/// The work item that retries to listen.
 const RETRY: u64 = 1;
 
 /// The time in milliseconds between two attempts to listen again.
@@ -39,7 +39,7 @@ const RETRY_MS: u32 = 1000;
 pub(super) struct ListenerState {
     #[pin]
     listening: Mutex<Listening>,
-    /// Whether the cm_id is of no use any more, and is to be destroyed.
+    /// Whether the cm_id is lost and must be destroyed.
     lost: AtomicFlag,
     pub(super) requests: Arc<Requests>,
     handler: Arc<ListenHandler>,
@@ -116,19 +116,19 @@ impl ListenerState {
         self.listening.lock().addr
     }
 
-    /// Ends listening, drops the queued requests, and waits for the workers. May sleep.
+    /// Stops listening, drops the queued requests, and waits for the workers. May sleep.
     pub(super) fn end(self: &Arc<Self>) {
         // The destruction of the cm_id waits for its handler, and no event follows.
         let id = self.listening.lock().id.take();
         drop(id);
         self.requests.end();
-        // Nothing queues the work items any more: the worker does not, without a cm_id.
+        // No context queues the work items any more: without a cm_id the worker does not either.
         work::flush::<Self, AT_ONCE>(self);
         drop(work::cancel_delayed::<Self, RETRY>(self));
     }
 
-    /// Lets the worker destroy the cm_id. The result of the handler cannot do so, because the task
-    /// that drops the listener may destroy the cm_id at the same time.
+    /// Makes the worker destroy the cm_id. The handler's return value cannot order that, because
+    /// the task that drops the listener may destroy the cm_id at the same time.
     fn lose(this: Arc<Self>, why: Lost) {
         (this.handler)(ListenEvent::Lost(why));
         this.lost.store(true, Relaxed);
@@ -173,7 +173,7 @@ impl ListenerState {
         }))
     }
 
-    /// Queues the connection request that came with `id`.
+    /// Queues the connection request that arrived with `id`.
     ///
     /// # Safety
     ///
@@ -246,11 +246,11 @@ impl WorkItem<RETRY> for ListenerState {
 
 impl Listening {
     /// Binds the cm_id and begins to listen, if there is a cm_id. A listener on an IPv6 address
-    /// takes no IPv4 connections. May sleep.
+    /// accepts no IPv4 connections. May sleep.
     ///
     /// # Errors
     ///
-    /// Those of [`Listener::new`](super::Listener::new). The cm_id may be bound then.
+    /// Those of [`Listener::new`](super::Listener::new). After an error the cm_id may be bound.
     fn bring_up(&mut self) -> Result {
         let Some(id) = &self.id else {
             return Ok(());

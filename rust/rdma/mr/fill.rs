@@ -19,7 +19,7 @@ const FLAGS: usize = bindings::SG_PAGE_LINK_MASK as usize;
 pub(crate) struct MrShape {
     /// Number of pages.
     pub(super) depth: u32,
-    /// Whether gaps between pages are allowed.
+    /// Whether gaps between pages are supported.
     pub(super) gaps: bool,
     /// Length in bytes of the longest piece that the device can map.
     pub(super) longest: u32,
@@ -45,8 +45,8 @@ pub(crate) unsafe trait Memory: Clone {
     /// Removes the first `bytes` bytes, or all if there are fewer.
     fn skip(&mut self, bytes: u32);
 
-    /// Returns whether all memory was put into scatterlists. An iterator of pieces cannot tell: a
-    /// piece that ends with a region stays in it, without a byte.
+    /// Returns whether all memory has been put into scatterlists. An iterator of pieces does not
+    /// show this: a piece that ends with a region remains in it, with no bytes left.
     fn is_empty(&mut self) -> bool;
 }
 
@@ -473,7 +473,7 @@ mod tests {
         for (length, kept) in cases {
             assert_eq!(whole(&entries, length), kept);
         }
-        // A sum of more than 4 GiB is none of a region.
+        // A region never has more than 4 GiB.
         entries[1].length = u32::MAX;
         assert_eq!(whole(&entries, u64::MAX), (1, 50));
     }

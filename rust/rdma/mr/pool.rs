@@ -62,7 +62,7 @@ struct Regions {
     unusable: LinkedStack<Region>,
     /// Number of all regions, including those in use.
     total: u32,
-    /// Whether a caller of [`MrPool::get`] has found none idle.
+    /// Whether a caller of [`MrPool::get`] found no idle region.
     starved: bool,
 }
 
@@ -108,7 +108,7 @@ impl MrPool {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, or another error of the driver. Regions that were made before the error stay.
+    /// `ENOMEM`, or another error of the driver. Regions that were created before the error remain.
     pub(crate) fn grow(&self, count: u32) -> Result {
         let _noio = MemallocScope::noio();
         for _ in 0..count {
@@ -138,7 +138,7 @@ impl MrPool {
         })
     }
 
-    /// Returns whether [`Self::get`] has found no idle region since this was called last.
+    /// Returns whether [`Self::get`] found no idle region since the last call of this function.
     pub(crate) fn take_starved(&self) -> bool {
         core::mem::take(&mut self.regions.lock().starved)
     }
@@ -153,7 +153,7 @@ impl MrPool {
         self.regions.lock().total
     }
 
-    /// Returns the numbers of regions by state.
+    /// Returns the number of regions in each state.
     pub(crate) fn counts(&self) -> PoolCounts {
         let regions = self.regions.lock();
         PoolCounts {

@@ -39,7 +39,7 @@ pub(in super::super) enum MrState {
     Unusable,
 }
 
-/// A memory region with what is needed to register, map and invalidate it.
+/// A memory region with the objects that register, map and invalidate it.
 ///
 /// # Invariants
 ///
@@ -139,9 +139,9 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer has
-    /// no room at the moment; `EIO` if the device cannot map these pages. After an error the region
-    /// is as before, but a part may have been removed from `memory`.
+    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer is
+    /// temporarily out of space; `EIO` if the device cannot map these pages. After an error the
+    /// region is as before, but a part may have been removed from `memory`.
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,
@@ -173,7 +173,7 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if the DMA layer has no room at the moment; `EIO` if the device cannot map these
+    /// `ENOMEM` if the DMA layer is temporarily out of space; `EIO` if the device cannot map these
     /// pages.
     fn map_entries(
         &mut self,
@@ -213,9 +213,9 @@ impl Region {
     /// Maps fewer than `used` entries, which are mapped, but of which the verbs object takes only
     /// the first `length` bytes. Returns the number of bytes.
     ///
-    /// The device addresses have a gap there that the memory does not have: a bounce buffer does
-    /// not begin at the offset that its memory has in a page. What is mapped again may get other
-    /// addresses, with a gap at another place.
+    /// At that point the device addresses have a gap that the memory does not have: a bounce buffer
+    /// does not begin at the same offset in a page as its memory. Memory that is mapped again may
+    /// get other addresses, with a gap elsewhere.
     ///
     /// # Errors
     ///

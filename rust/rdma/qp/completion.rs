@@ -61,7 +61,7 @@ impl WcError {
 ///
 /// # Examples
 ///
-/// A consumer that notes what has completed, and wakes the task that waits for it:
+/// A consumer that records completions, and wakes the task that waits for them:
 ///
 /// ```
 /// impl Completions for Outcome {
@@ -95,16 +95,16 @@ impl WcError {
 /// }
 /// ```
 pub(crate) trait Completions: Sized + Send + Sync + 'static {
-    /// Whether the consumer calls [`Received::hold`]. Receives then come back from several threads,
-    /// and the completion worker keeps none to itself before it posts a batch.
+    /// Whether the consumer calls [`Received::hold`]. Receives are then returned from several
+    /// threads, and the completion worker does not gather a batch of its own.
     const HOLDS: bool = false;
 
     /// Handles a message that has arrived. When `msg` is dropped, its buffer is posted again.
     fn received(&self, qp: &Qp<Self>, msg: Received<'_, Self>);
 
-    /// Handles the outcome of a work request of `tag`: one that was posted to be signalled has
-    /// completed, or any one has failed or was flushed. In the latter case this may be called
-    /// several times for one tag.
+    /// Handles the outcome of a work request of `tag`: a signalled work request has completed, or
+    /// any work request has failed or was flushed. In the latter case this may be called several
+    /// times for one tag.
     fn sent(&self, qp: &Qp<Self>, tag: Tag, outcome: Result<(), WcError>);
 
     /// Handles the loss of the connection: a Receive has failed, was flushed before
@@ -124,14 +124,14 @@ pub(crate) trait Completions: Sized + Send + Sync + 'static {
     /// methods, it is called in any context.
     fn event(&self, _event: u32) {}
 
-    /// Handles that the send queue has room, after a chain was refused with
+    /// Called when the send queue has space, after a chain was refused with
     /// [`PostError::Full`](super::PostError::Full).
     fn room(&self, _qp: &Qp<Self>) {}
 }
 
 impl<C: Completions> Qp<C> {
-    /// Reports to the connection manager that a message arrived, so that the last message of the
-    /// handshake, should it be lost, is not waited for. Only the side that accepts calls this. Any
+    /// Reports to the connection manager that a message arrived, so that it does not wait for the
+    /// last message of the handshake if that is lost. Only the side that accepts calls this. Any
     /// context.
     pub(crate) fn note_established(&self) {
         self.ident.note_established();
@@ -166,7 +166,7 @@ impl<C: Completions> Qp<C> {
             Ok(retired) => qp.pass_on(tag, retired),
             Err(RetireError::Early) => {}
             Err(RetireError::Unknown) => {
-                // The device or its driver reports completions that are not possible.
+                // The device or its driver has reported an impossible completion.
                 qp.progress.set_broken();
                 qp.consumer.broken(qp, WcError::general());
             }
@@ -234,16 +234,16 @@ impl<C: Completions> Qp<C> {
         }
         let error = WcError::of(wc);
         qp.progress.set_broken();
-        // The first flush is reported in any case: it may be the only sign of an error that the
-        // device reports late or not at all.
+        // The first flush is always reported: it may be the only sign of an error that the device
+        // reports late or not at all.
         if !error.is_flush() || qp.progress.take_fatal() || qp.is_first_flush() {
             qp.consumer.broken(qp, error);
         }
     }
 
     /// Handles an event of the queue pair that the device reports asynchronously. This may happen
-    /// in any context, so it only notes an error; the Receives, which the device flushes next,
-    /// report it. The connection manager is told of a message that has arrived before the end of
+    /// in any context, so an error is only recorded; the Receives, which the device flushes next,
+    /// report it. The connection manager is notified of a message that arrived before the end of
     /// the handshake.
     ///
     /// # Safety

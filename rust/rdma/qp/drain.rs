@@ -69,18 +69,18 @@ impl<C: Completions> Qp<C> {
     /// handled when this returns. After that the peer cannot reach any memory through the queue
     /// pair.
     ///
-    /// Over iWARP, a connection attempt that is under way delays this for as long as the device
-    /// tries, because some drivers flush only when the attempt has ended.
+    /// Over iWARP, a connection attempt in progress delays this until the attempt has ended,
+    /// because some drivers flush only then.
     ///
     /// If the device or its driver refuses to drain the queue pair, the queue pair is destroyed
     /// instead.
     ///
-    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. A second call waits
-    /// for the first one, and does nothing else.
+    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`]. A second call only
+    /// waits for the first one.
     ///
     /// [`CmHandler`]: super::super::cm::CmHandler
     pub(crate) fn drain(&self) {
-        // Drivers allocate memory here. A file system that reclaim waits for may itself wait for a
+        // Drivers allocate memory here. Reclaim may wait for a file system that itself waits for a
         // task that waits for this lock, so allocations must not start I/O.
         let _scope = MemallocScope::noio();
         let _draining = self.draining.lock();
@@ -144,7 +144,7 @@ impl<C: Completions> Qp<C> {
     }
 
     /// Destroys the queue pair and its completion queue, unless that has been done. After that the
-    /// device uses nothing of theirs, and no completion is being or will be handled. Process
+    /// device uses none of their memory, and no completion is being or will be handled. Process
     /// context, may sleep; not from two tasks at once.
     pub(super) fn destroy(&self) {
         if self.destroyed.xchg(true, FullOrder) {

@@ -21,8 +21,8 @@ use crate::rdma::scatter::{Sink, Source};
 /// The reason why a chain was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PostError {
-    /// The queue has no room at the moment. Nothing was posted, and the same chain can be posted
-    /// again later. [`Completions::room`] is called when there is room again.
+    /// The queue is full. Nothing was posted, and the same chain can be posted later.
+    /// [`Completions::room`] is called when there is space again.
     Full,
     /// The queue pair has failed or was drained. A part of the chain may have been posted, so
     /// regions count as live, and buffers and page lists as in flight, until the queue pair has
@@ -181,12 +181,12 @@ impl<C: Completions> Qp<C> {
         Ok(position)
     }
 
-    /// Posts an RDMA Write of no bytes, signalled, and returns its position.
+    /// Posts an RDMA Write of zero bytes, signalled, and returns its position.
     ///
     /// Over InfiniBand and RoCE it completes only if the peer's end of the connection acknowledges
-    /// it. It needs no memory of the peer, because R_key and address of a Write of no bytes are not
-    /// checked (InfiniBand Architecture, C9-88), and consumes none of its Receives. Over iWARP,
-    /// where peers may start a connection with such a Write (RFC 6581), its completion only says
+    /// it. It needs no memory of the peer, because R_key and address of a Write of zero bytes are
+    /// not checked (InfiniBand Architecture, C9-88), and consumes none of its Receives. Over iWARP,
+    /// where peers may start a connection with such a Write (RFC 6581), its completion only shows
     /// that it was sent.
     ///
     /// # Errors
@@ -207,7 +207,7 @@ impl<C: Completions> Qp<C> {
     /// Describes the first `len` bytes of a buffer for a work request, and makes them visible to
     /// the device.
     fn sge(&self, buffer: &Buffer, len: usize) -> Result<bindings::ib_sge, PostError> {
-        // Some devices take a length of 0 for the largest possible one.
+        // Some devices interpret a length of 0 as the largest possible length.
         if len == 0 || len > buffer.len() || !Arc::ptr_eq(buffer.pd(), &self.pd) {
             return Err(PostError::Invalid);
         }

@@ -7,9 +7,10 @@
 //! known to have completed, because it, or a later one, was signalled and has completed. Retiring
 //! gives the queue its room back, so some work requests are signalled for that alone.
 //!
-//! Completions should come in the order of posting. siw reports an RDMA Read when its response has
-//! arrived, and what was posted after it before that (`siw_qp_sq_process()`). Such a completion is
-//! noted, and passed on when those before it have arrived: memory is given back by position.
+//! Completions should arrive in the order of posting. siw reports an RDMA Read when its response
+//! has arrived, and may report later work requests before that (`siw_qp_sq_process()`). Such a
+//! completion is recorded, and passed on when those before it have arrived, because memory is
+//! released by position.
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::num::casts::u32_as_usize;
@@ -22,11 +23,11 @@ use crate::mem::{CachedVec, NumaAlloc};
 pub(super) enum RetireError {
     /// An older work request is outstanding. [`SendQueue::retire_early`] returns it later.
     Early,
-    /// No signalled work request of the tag is outstanding: this contradicts the queue.
+    /// No signalled work request of the tag is outstanding: the completion is impossible.
     Unknown,
 }
 
-/// The queue has no room for the chain at the moment.
+/// The queue has too little space for the chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct QueueFull;
 
@@ -46,7 +47,7 @@ pub(super) struct Retired {
     pub(super) position: u64,
     /// Whether the consumer asked for the completion.
     pub(super) wanted: bool,
-    /// Whether a chain was refused since the last completion, so that the consumer waits for room.
+    /// Whether a chain was refused since the last completion, so that the consumer waits for space.
     pub(super) room: bool,
     /// Whether [`SendQueue::retire_early`] may return more.
     pub(super) more: bool,
@@ -64,13 +65,14 @@ struct Signal {
     early: bool,
 }
 
-/// Returns whether a chain of `n` work requests can be posted to a queue of `depth` as soon as what
-/// was posted before has completed. The last quarter of it may have been unsignalled.
+/// Returns whether a chain of `n` work requests can be posted to a queue of `depth` as soon as all
+/// signalled work requests have completed. Up to a quarter of the queue may then hold unsignalled
+/// ones.
 pub(crate) const fn holds_chain(depth: u32, n: u32) -> bool {
     n <= depth - longest_run(depth)
 }
 
-/// Returns how many unsignalled work requests may follow each other. At least one in four is
+/// Returns the maximum number of consecutive unsignalled work requests. At least one in four is
 /// signalled; in a queue of less than four, all.
 const fn longest_run(depth: u32) -> u32 {
     depth / 4
@@ -137,7 +139,7 @@ impl SendQueue {
         self.posted
     }
 
-    /// Returns the number of work requests for which there is room, and the length of the queue.
+    /// Returns the number of work requests for which there is space, and the length of the queue.
     pub(super) fn room(&self) -> (u32, u32) {
         // CAST: by the type invariant the difference is at most `depth`.
         let used = (self.posted - self.retired) as u32;
@@ -149,8 +151,8 @@ impl SendQueue {
         self.posted != 0
     }
 
-    /// Reserves room for a chain of `n` work requests. The last one belongs to `tag`, and is
-    /// signalled if `wanted`, or if too many unsignalled ones would follow each other.
+    /// Reserves space for a chain of `n` work requests. The last one belongs to `tag`, and is
+    /// signalled if `wanted`, or if there would be too many consecutive unsignalled ones.
     ///
     /// # Errors
     ///
@@ -320,7 +322,7 @@ mod tests {
     fn forced_signals_differ_from_wanted_ones() -> Result {
         let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 4)?;
         assert!(!queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
-        // The second in a row is signalled by force: a quarter of four is one.
+        // The second consecutive one must be signalled: a quarter of four is one.
         assert!(queue.reserve(1, 0, false).map_err(|_| EINVAL)?.signalled);
         assert!(queue.reserve(1, 0, true).map_err(|_| EINVAL)?.signalled);
         let forced = queue.retire(0).map_err(|_| EINVAL)?;
@@ -379,7 +381,7 @@ mod tests {
     #[test]
     fn early_completions_of_one_tag_are_its_oldest() -> Result {
         let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 8)?;
-        // The second one is signalled by force.
+        // The second one must be signalled.
         for (n, tag, wanted) in [(1, 7, true), (3, 8, false), (1, 8, true)] {
             queue.reserve(n, tag, wanted).map_err(|_| EINVAL)?;
         }

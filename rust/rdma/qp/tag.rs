@@ -11,7 +11,7 @@ use crate::mem::{CachedVec, NumaAlloc};
 use crate::raw as bindings;
 use crate::rdma::cq::Done;
 
-/// The number that a work request belongs to: that of a request slot, for example. It is less than
+/// The number of the owner of a work request, for example that of a request slot. It is less than
 /// [`QpConfig::tags`](super::QpConfig).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(u32);

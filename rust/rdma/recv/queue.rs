@@ -26,7 +26,7 @@ use crate::work::{read_once, write_once};
 pub(in super::super) struct RecvConfig {
     /// Number of Receives that are made with the queue.
     pub(in super::super) count: u32,
-    /// Largest number of Receives, which the queue of the device has room for.
+    /// Maximum number of Receives; the queue of the device has space for them.
     pub(in super::super) max: u32,
     /// Size of a buffer in bytes, until [`RecvQueue::enlarge`] is called.
     pub(in super::super) size: usize,
@@ -54,7 +54,7 @@ pub(in super::super) struct RecvQueue {
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
     worker: UnsafeCell<Worker>,
-    /// Number of Receives that are to get a larger buffer. It changes under the lock of `idle`.
+    /// Number of Receives that still need a larger buffer. It changes under the lock of `idle`.
     smaller: Atomic<u32>,
     #[pin]
     idle: SpinLock<Idle>,
@@ -89,7 +89,7 @@ impl Worker {
     }
 }
 
-/// Receives that are to be posted, chained through their work requests.
+/// Receives to be posted, chained through their work requests.
 ///
 /// # Invariants
 ///
@@ -131,8 +131,8 @@ impl RecvQueue {
     ///
     /// # Errors
     ///
-    /// `EINVAL` for a size that is 0 or does not fit a work request, or if there may be fewer
-    /// buffers than are asked for at first; `ENOMEM`.
+    /// `EINVAL` for a size that is 0 or does not fit a work request, or if the initial number
+    /// exceeds the maximum; `ENOMEM`.
     pub(in super::super) fn new(
         pd: &Arc<Pd>,
         shape: RecvConfig,
@@ -193,8 +193,8 @@ impl RecvQueue {
         self.idle.lock().post()
     }
 
-    /// Allocates `n` more Receives, or as many as there may be, and posts them. Returns their
-    /// number. May sleep.
+    /// Allocates `n` more Receives, or as many as the maximum permits, and posts them. Returns
+    /// their number. May sleep.
     ///
     /// # Errors
     ///
@@ -219,8 +219,8 @@ impl RecvQueue {
                 Err(error)
             }
         };
-        // After an error as well: the Receives that were not made may have been the last smaller
-        // ones.
+        // Post after an error as well: the Receives that were not created may have been the last
+        // smaller ones.
         let posted = idle.post();
         if posted.is_err() && idle.open {
             self.progress.set_fatal();
@@ -238,8 +238,8 @@ impl RecvQueue {
         idle.adopt(group);
     }
 
-    /// Subtracts `n` slots that were counted and could not be created, with buffers of `size`
-    /// bytes. If the queue was enlarged meanwhile, it frees their larger buffers as well.
+    /// Subtracts `n` slots that were counted but could not be created, with buffers of `size`
+    /// bytes. If the queue was enlarged meanwhile, frees their larger buffers as well.
     fn forgo(&self, idle: &mut Idle, n: u32, size: usize) {
         idle.total -= n;
         if size != idle.size {
@@ -250,13 +250,13 @@ impl RecvQueue {
     }
 
     /// Gives every Receive a buffer of `size` bytes, unless it has one: new Receives at once, and
-    /// the rest when their next message was handled. Returns [`Self::smaller`]. May sleep.
+    /// the others after their next message. Returns [`Self::smaller`]. May sleep.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if an earlier call has not come to its end, or the number of Receives has changed
+    /// `EBUSY` if an earlier call has not taken full effect, or the number of Receives has changed
     /// meanwhile; `ENOTCONN` if the queue is not open; `EINVAL` for a size that does not fit a work
-    /// request; `ENOMEM`. Nothing has changed then.
+    /// request; `ENOMEM`. After an error nothing has changed.
     pub(in super::super) fn enlarge(&self, size: usize) -> Result<u32> {
         let count = self.idle.lock().receives_below(size)?;
         let mut made = KVVec::with_capacity(count, GFP_KERNEL)?;
@@ -265,7 +265,7 @@ impl RecvQueue {
             made.push(buffer, GFP_KERNEL)?;
         }
         let mut idle = self.idle.lock();
-        // Receives may have been added or given up, or another task may have enlarged the queue.
+        // Receives may have been added or removed, or another task may have enlarged the queue.
         if idle.receives_below(size)? != count {
             return Err(EBUSY);
         }
@@ -277,8 +277,8 @@ impl RecvQueue {
         Ok(self.smaller())
     }
 
-    /// Returns the number of Receives that are to get a larger buffer when their next message was
-    /// handled. After it has become 0, every message up to the larger size can be received.
+    /// Returns the number of Receives that get a larger buffer after their next message. Once this
+    /// is 0, every message up to the larger size can be received.
     #[inline]
     pub(in super::super) fn smaller(&self) -> u32 {
         read_once(&self.smaller)
@@ -322,8 +322,8 @@ impl RecvQueue {
     }
 
     /// Adds a slot of this queue, which its [`Received`](super::Received) or [`Held`](super::Held)
-    /// gives up, to the idle Receives. Posts these if they are a batch, or the last smaller buffer
-    /// was exchanged, and the queue is open. If the driver refuses them, the queue pair counts as
+    /// releases, to the idle Receives. Posts these if the queue is open and they are a batch, or
+    /// the last smaller buffer was exchanged. If the driver refuses them, the queue pair counts as
     /// broken.
     #[inline]
     pub(super) fn recycle(&self, slot: &mut Slot) {
@@ -337,8 +337,8 @@ impl RecvQueue {
         }
     }
 
-    /// Implements [`Self::recycle`] while some Receives have smaller buffers. When none has one any
-    /// more, the idle Receives are posted even if they are no batch: from now on the completion
+    /// Implements [`Self::recycle`] while some Receives have smaller buffers. When none is left,
+    /// the idle Receives are posted even if they are no batch, because from then on the completion
     /// worker gathers a batch of its own.
     #[cold]
     fn recycle_exchanged(&self, idle: &mut Idle, slot: &mut Slot) {
@@ -350,8 +350,8 @@ impl RecvQueue {
         }
     }
 
-    /// Adds a slot of this queue, which its [`Received`](super::Received) gives up, to those of the
-    /// completion worker. Posts these if they are a batch. Takes the lock only then.
+    /// Adds a slot of this queue, which its [`Received`](super::Received) releases, to those of the
+    /// completion worker. Posts these if they are a batch, and takes the lock only in that case.
     ///
     /// # Safety
     ///
@@ -391,7 +391,7 @@ impl RecvQueue {
         // SAFETY: By the type invariant `last` is the last work request of the worker's chain,
         // which is not empty, and of which nothing else has a member.
         unsafe { (*worker.last).next = idle.head };
-        // INVARIANT: The two chains are one now, and the worker has none.
+        // INVARIANT: The two chains are joined, and the worker has no slot left.
         (idle.head, worker.first, worker.last) =
             (worker.first, core::ptr::null_mut(), core::ptr::null_mut());
         idle.count += core::mem::take(&mut worker.count);

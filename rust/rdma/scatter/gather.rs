@@ -22,8 +22,8 @@ impl Requests {
     ///
     /// `EBUSY` if the requests were posted and not cleared; `EINVAL` if `sges_per_wr` is 0, if
     /// there are regions, or if a work request would be longer than a message may be; `ENOMEM`,
-    /// also if the DMA layer has no room at the moment. After an error other than `EBUSY` the list
-    /// is empty.
+    /// also if the DMA layer is temporarily out of space. After an error other than `EBUSY` the
+    /// list is empty.
     #[inline(always)]
     pub(super) fn add(
         &mut self,
@@ -109,7 +109,7 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// `ENOMEM` if the DMA layer has no room at the moment.
+    /// `ENOMEM` if the DMA layer is temporarily out of space.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
@@ -226,7 +226,7 @@ struct Open {
     /// The index of its first entry.
     first: usize,
     bytes: u64,
-    /// The most entries that it may have, at least one.
+    /// The maximum number of entries that it may have, at least one.
     most: usize,
     opcode: bindings::ib_wr_opcode,
     gfp: Flags,

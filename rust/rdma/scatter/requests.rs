@@ -45,7 +45,7 @@ impl<P> Linked for List<P> {
 }
 
 impl<P> List<P> {
-    /// Creates an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ unsafe impl Send for Requests {}
 unsafe impl Sync for Requests {}
 
 impl Requests {
-    /// Creates an empty list. May sleep if `gfp` allows it.
+    /// Creates an empty list. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -201,7 +201,7 @@ impl Requests {
         }
     }
 
-    /// Makes room for one more scatter/gather entry. May sleep if `gfp` allows it.
+    /// Makes space for one more scatter/gather entry. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -214,7 +214,7 @@ impl Requests {
         self.grow(gfp)
     }
 
-    /// Makes room for one more work request. May sleep if `gfp` allows it.
+    /// Makes space for one more work request. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -230,7 +230,7 @@ impl Requests {
         Ok(self.sges.resize(more, pin_init::zeroed(), gfp)?)
     }
 
-    /// Unmaps the memory, and drops the work requests. Returns false, and does nothing, while the
+    /// Unmaps the memory, and drops the work requests. Returns false, and has no effect, while the
     /// device may be using them.
     #[inline]
     pub(super) fn clear(&mut self) -> bool {

@@ -4,13 +4,13 @@
 //!
 //! A requester decides how long its calls are, and how many it sends at once. A connection whose
 //! call finds no pages keeps the call in its Receive, and takes no further calls until pages are
-//! free. The other connections go on with calls that are inline.
+//! free. The other connections continue with inline calls.
 //!
 //! A connection leaves at least as many pages as it uses, so a single connection can use half of
-//! the budget. While less than half is in use no connection can break that rule, so the pages of
-//! each connection are counted only when more is wanted.
+//! the budget. While less than half is in use, no connection can break that rule, so the pages of
+//! each connection are counted only when more are requested.
 //!
-//! Pages that come back wake the connections whose calls may take them, in turn, and no others.
+//! Returned pages wake, in turn, the connections whose calls may take them, and no others.
 
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
@@ -31,7 +31,7 @@ pub(crate) struct Budget {
 struct BudgetState {
     left: usize,
     /// The queues that have waited. Each is in the list once, and stays until its connection is
-    /// closed, so that nobody who gives pages back drops the last reference to a queue.
+    /// closed, so that returning pages never drops the last reference to a queue.
     waiters: KVec<Waiting>,
     /// Whether any of them waits.
     any_waits: bool,
@@ -41,14 +41,14 @@ struct BudgetState {
 
 struct Waiting {
     queue: Arc<ReadyQueue>,
-    /// The queue was not resumed since it waits.
+    /// The queue waits, and has not been resumed.
     waits: bool,
-    /// The pages that its oldest call needs.
+    /// The pages that the oldest call needs.
     pages: usize,
     /// The pages that the connection uses, or fewer; [`usize::MAX`] until they are counted. The
     /// connection takes no pages while it waits, except for calls that were received before.
     used: usize,
-    /// The pages that the connection has given back while other pages were waited for.
+    /// The pages that the connection has returned while queues waited for pages.
     returned: usize,
 }
 
@@ -64,7 +64,7 @@ impl Waiting {
         }
     }
 
-    /// Notes that the oldest call needs `pages` pages. Two threads may have received a call each.
+    /// Records that the oldest call needs `pages` pages. Two threads may each have received a call.
     fn wait(&mut self, pages: usize) {
         if !self.waits {
             (self.waits, self.pages, self.used) = (true, pages, usize::MAX);
@@ -72,12 +72,12 @@ impl Waiting {
         self.pages = self.pages.min(pages);
     }
 
-    /// Resumes the queue if the call may take its pages from those that are `left`. Returns how
-    /// many are left then.
+    /// Resumes the queue if the call may take its pages from the `left` ones. Returns how many are
+    /// left afterwards.
     fn resume(&mut self, left: usize) -> Option<usize> {
         let rest = without(left, self.pages, self.used)?;
         self.waits = false;
-        // Memory regions that came back may have resumed the queue before.
+        // Returned memory regions may have resumed the queue before.
         if !self.queue.is_stalled() {
             return Some(left);
         }
@@ -94,14 +94,14 @@ fn without(left: usize, pages: usize, used: usize) -> Option<usize> {
 }
 
 impl BudgetState {
-    /// Returns the place of `queue`, if it has waited.
+    /// Returns the entry of `queue`, if it has waited.
     fn known(&mut self, queue: &Arc<ReadyQueue>) -> Option<&mut Waiting> {
         let same = |other: &&mut Waiting| Arc::ptr_eq(&other.queue, queue);
         self.waiters.iter_mut().find(same)
     }
 
-    /// Notes that `queue` waits for `pages` pages. Returns how many pages its connection has given
-    /// back so far.
+    /// Records that `queue` waits for `pages` pages. Returns how many pages its connection has
+    /// returned so far.
     ///
     /// # Errors
     ///
@@ -116,8 +116,8 @@ impl BudgetState {
         Ok(known.returned)
     }
 
-    /// Notes that the connection of `queue` has used `used` pages, and had given back `returned`
-    /// before. Pages for which the queue was resumed, and which it has not taken, are for others.
+    /// Records that the connection of `queue` used `used` pages, and had returned `returned`
+    /// before. Pages for which the queue was resumed and which it has not taken go to other queues.
     fn count(&mut self, queue: &Arc<ReadyQueue>, used: usize, returned: usize) {
         if let Some(known) = self.known(queue).filter(|known| known.waits) {
             let since = known.returned.wrapping_sub(returned);
@@ -126,8 +126,8 @@ impl BudgetState {
         self.resume();
     }
 
-    /// Notes that the connection of the queue at `address` has given back pages, and resumes the
-    /// queues that the pages suffice for.
+    /// Records that the connection of the queue at `address` has returned pages, and resumes the
+    /// queues for which the pages suffice.
     #[cold]
     fn hand_on(&mut self, address: usize, pages: usize) {
         let same = |other: &&mut Waiting| Arc::as_ptr(&other.queue).addr() == address;
@@ -138,8 +138,8 @@ impl BudgetState {
         self.resume();
     }
 
-    /// Resumes the queues whose calls may take the pages that are left, in turn. The other queues
-    /// go on waiting: to wake them as well would cost the more, the more connections wait.
+    /// Resumes, in turn, the queues whose calls may take the pages that are left. The other queues
+    /// keep waiting: the cost of waking them would grow with the number of waiting connections.
     #[cold]
     fn resume(&mut self) {
         let (mut left, end) = (self.left, self.waiters.len());
@@ -208,7 +208,7 @@ impl Budget {
         Some(this.permit(queue, pages))
     }
 
-    /// Implements [`Self::take`] if more than half of the budget is wanted.
+    /// Implements [`Self::take`] if more than half of the budget would be in use.
     #[cold]
     fn take_scarce(
         this: &Arc<Self>,
@@ -233,8 +233,8 @@ impl Budget {
         }
     }
 
-    /// Resumes `queue` when pages are free; at once if `pages` may be taken and no other queue has
-    /// the turn. `used` returns how many the connection uses. A caller whose connection may be
+    /// Resumes `queue` when pages are free; at once if `pages` may be taken and it is not another
+    /// queue's turn. `used` returns how many the connection uses. A caller whose connection may be
     /// closing checks that afterwards, and calls [`Self::forget`].
     ///
     /// # Errors
@@ -247,7 +247,7 @@ impl Budget {
         queue: &Arc<ReadyQueue>,
     ) -> Result {
         let returned = self.state.lock().add(queue, pages.min(self.total))?;
-        // Pages that become free from now on resume the queue. Those that became free before are
+        // Pages that become free from now on resume the queue. Pages that became free before are
         // found here.
         let used = used();
         self.state.lock().count(queue, used, returned);
@@ -260,8 +260,8 @@ impl Budget {
         self.state.lock().waiters.iter().any(other)
     }
 
-    /// Forgets the queue of a connection that is being closed. The pages for which the queue was
-    /// resumed are for the others.
+    /// Removes the queue of a connection that is being closed. The pages for which the queue was
+    /// resumed go to other queues.
     pub(crate) fn forget(&self, queue: &Arc<ReadyQueue>) {
         let mut state = self.state.lock();
         let same = |other: &Waiting| Arc::ptr_eq(&other.queue, queue);
@@ -301,7 +301,7 @@ mod tests {
         assert!(queue.is_stalled());
         drop(first);
         assert!(!queue.is_stalled());
-        // The queue was resumed, and has to wait again.
+        // The queue was resumed, and waits again.
         queue.stall_again();
         let second = take(4);
         assert!(second.is_some());

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! The calls of a connection, from arrival to reply: the context that SUNRPC keeps with each call,
-//! and how many calls are in progress.
+//! and the number of calls in progress.
 //!
 //! The Receive goes back to the device before the service works on the call. The reply needs the
 //! write list and the reply chunk, so their bytes are copied.
 //!
-//! A call with one read chunk behind an inline part is the usual one: its payload begins a page,
-//! as direct I/O needs it. The parts of any other call are put together in one run of pages. So are
-//! those of a call
+//! The most common call with chunks has one read chunk behind an inline part: its payload begins at
+//! a page boundary, as direct I/O requires. The parts of any other call are put together in one run
+//! of pages. So are those of a call
 //!
 //! - whose arguments are wrapped for integrity or privacy: they are one item, which the service
 //!   unwraps in place;
@@ -34,7 +34,7 @@ use crate::sunrpc::svc::receive::{Arriving, Payload};
 use crate::wire::{Lists, Version};
 use crate::work::read_once;
 
-/// Capacity for the chunks of an ordinary call, in bytes. A call with more allocates.
+/// Capacity for the chunks of an ordinary call, in bytes. A call with more chunks allocates memory.
 const CHUNK_BYTES: usize = 128;
 
 /// A call in progress.
@@ -61,7 +61,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Makes a context for any call. May sleep if `gfp` allows it.
+    /// Makes a context for any call. May sleep if `gfp` permits.
     fn new(gfp: Flags) -> Result<KBox<Self>> {
         let call = Self {
             xid: 0,
@@ -79,8 +79,8 @@ impl Call {
         Ok(KBox::new(call, gfp)?)
     }
 
-    /// Makes the context of `call`, which came with Receive number `receive`, of a free context or
-    /// a new one. May sleep if `gfp` allows it.
+    /// Makes the context of `call`, which arrived in Receive number `receive`, from a free context
+    /// or a new one. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
@@ -105,7 +105,7 @@ impl Call {
         self.read.as_ref().map_or(0, |read| read.permit.pages)
     }
 
-    /// Keeps what the reply needs of a call.
+    /// Keeps the parts of a call that the reply needs.
     fn take(&mut self, call: &call::Call<'_>, receive: u32, gfp: Flags) -> Result {
         self.xid = call.xid();
         self.receive = receive;
@@ -156,8 +156,8 @@ impl Call {
         self.marks.add(start, len, &lists);
     }
 
-    /// Returns whether the service has truncated a reply of `len` bytes after it had marked a
-    /// payload there.
+    /// Returns whether the service truncated a reply of `len` bytes within a payload that it had
+    /// marked.
     pub(crate) fn truncated(&self, len: u32) -> bool {
         self.marks.truncated(len)
     }
@@ -179,7 +179,7 @@ pub(crate) struct ReadCtxt {
     pub(crate) posted: Posted,
 }
 
-/// How a call lies in the pages of its sink.
+/// The layout of a call in the pages of its sink.
 #[derive(Clone, Copy)]
 pub(crate) enum Shape {
     /// The pages have the payload, and the context the inline part.
@@ -264,7 +264,7 @@ impl ReadCtxt {
     }
 }
 
-/// Calls beyond the grant that are served all the same.
+/// The number of calls beyond the grant that are still served.
 pub(crate) const EXCESS: u32 = 16;
 
 /// The calls of one connection.
@@ -279,7 +279,7 @@ pub(crate) struct Calls {
 struct CallsState {
     /// The requester's credits.
     grant: Grant,
-    /// Contexts that no call uses. None of them has anything to be fetched.
+    /// Contexts that no call uses. None of them has a part to fetch.
     free: KVec<KBox<Call>>,
 }
 
@@ -287,7 +287,7 @@ struct CallsState {
 pub(crate) enum BeginError {
     /// The requester has too many calls in progress.
     Excess,
-    /// There is no memory.
+    /// Memory is short.
     NoMemory,
 }
 
@@ -310,13 +310,13 @@ impl Calls {
         Arc::pin_init(calls, GFP_KERNEL)
     }
 
-    /// Counts `call`, which came with Receive number `receive`. Returns its context, and how many
-    /// more Receives to post, most often none; [`Self::on_posted`] follows when they are. May
-    /// sleep.
+    /// Counts `call`, which arrived in Receive number `receive`. Returns its context, and how many
+    /// more Receives to post, usually none. The caller calls [`Self::on_posted`] when they are
+    /// posted. May sleep.
     ///
     /// # Errors
     ///
-    /// See [`BeginError`]. The call is not counted then.
+    /// See [`BeginError`]. The call is not counted after an error.
     #[inline(always)]
     pub(crate) fn begin(
         &self,
@@ -339,8 +339,8 @@ impl Calls {
         }
     }
 
-    /// Counts `call` and returns its context, if no context has to be allocated and no Receive to
-    /// be posted for it. Does not sleep.
+    /// Counts `call` and returns its context, if that requires neither allocating a context nor
+    /// posting a Receive. Does not sleep.
     pub(crate) fn begin_now(&self, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
         let mut state = self.state.lock();
         if state.free.is_empty() || !state.grant.on_call_within() {
@@ -361,7 +361,7 @@ impl Calls {
         self.state.lock().grant.on_reply()
     }
 
-    /// Frees the context of a call. A call that was not answered gives its credit back.
+    /// Frees the context of a call. A call that was not answered returns its credit.
     pub(crate) fn put(&self, call: KBox<Call>) {
         let mut state = self.state.lock();
         if call.counted {
@@ -383,7 +383,7 @@ impl Calls {
     }
 
     /// Returns the grant of the latest reply. Messages that answer no call grant the same: a larger
-    /// number would allow calls that count as an excess.
+    /// grant would permit calls that count as an excess.
     pub(crate) fn granted(&self) -> u32 {
         self.state.lock().grant.granted()
     }

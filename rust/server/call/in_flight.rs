@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The operations of a connection that the device carries out, and those that wait for space on the
+//! The operations of a connection that the device executes, and those that wait for space on the
 //! send queue.
 //!
 //! A thread of the service never waits for the send queue. An operation that does not fit is parked
-//! here, and the completion worker posts it when there is space. A call that RDMA Reads fetch has a
-//! slot, and a reply that owns pages a place in the order of posting, from when the operation is
-//! posted until it is known to have completed. Slot or place give the operation its tag.
+//! here, and the completion worker posts it when there is space. From posting until it is known to
+//! have completed, a call that RDMA Reads fetch has a slot, and a reply that owns pages has a place
+//! in the order of posting. The slot or the place determines the tag of the operation.
 //!
-//! The Send of a reply that owns few pages is signalled only if the three replies before it were
-//! not. Its pages are freed with those of the next reply whose Send is signalled, or by the
-//! periodic check of the connection, which sends a probe where no completion covers the last
-//! replies. A Send whose reply has pages of the page cache is signalled: while there are further
-//! references to such a page, it is not migrated, and direct I/O does not drop it from the cache.
+//! The Send of a reply that owns few pages is signalled only if those of the three replies before
+//! it were not. The pages are freed with those of the next reply whose Send is signalled, or by the
+//! periodic check of the connection, which sends a probe if no completion covers the last replies.
+//! A Send whose reply has pages of the page cache is always signalled: extra references to such a
+//! page prevent its migration, and keep direct I/O from dropping it from the cache.
 
 use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
@@ -40,11 +40,11 @@ pub(crate) const CONTROL: Tag = Tag::new(3);
 pub(crate) const INVALIDATION: Tag = Tag::new(4);
 /// The tag of the first place. Tags of places and of slots alternate.
 const FIRST: u32 = 5;
-/// The most replies in a row whose Sends are not signalled.
+/// The maximum number of consecutive replies whose Sends are not signalled.
 const QUIET: u32 = 3;
-/// The most pages of such a reply: those of 64 KiB, and of the surrounding XDR.
+/// The maximum number of pages of such a reply: those of 64 KiB, and of the surrounding XDR.
 const QUIET_PAGES: usize = 18;
-/// The most page lists that are kept for later replies.
+/// The maximum number of page lists that are kept for later replies.
 const SOURCES: usize = 8;
 
 /// A message to be sent, behind RDMA Writes if it has a source.
@@ -110,8 +110,8 @@ enum Parked {
     Read(KBox<Call>),
 }
 
-/// The queue pair takes no more work requests, or more operations wait than there can be calls: the
-/// connection is to be closed.
+/// The queue pair accepts no more work requests, or more operations wait than there can be calls:
+/// the connection must be closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Broken;
 
@@ -134,8 +134,8 @@ struct InFlightState {
     /// The number of replies since the last one whose Send was signalled.
     quiet: u32,
     parked: Ring<Parked>,
-    /// The buffers of messages, in the order of posting, until they are used again. There is a
-    /// place for each work request of the send queue.
+    /// The buffers of messages, in the order of posting, until they are reused. There is a place
+    /// for each work request of the send queue.
     sent: Ring<SendBuf>,
     /// Empty page lists for replies. A list keeps its allocations, so that a reply of the same size
     /// allocates nothing.
@@ -205,7 +205,7 @@ impl InFlight {
         Ok((fit(sent, pd, len)?, source))
     }
 
-    /// Keeps a page list and a buffer that were not posted for later replies. May sleep.
+    /// Keeps, for later replies, a page list and a buffer that were not posted. May sleep.
     #[cold]
     pub(crate) fn put_unused(&self, buf: Option<SendBuf>, mut source: Source) {
         source.clear();
@@ -216,7 +216,7 @@ impl InFlight {
         drop(refused);
     }
 
-    /// Posts a message, or parks it. Returns whether operations were posted that had been parked.
+    /// Posts a message, or parks it. Returns whether parked operations were posted.
     ///
     /// # Errors
     ///
@@ -245,7 +245,7 @@ impl InFlight {
     ///
     /// # Errors
     ///
-    /// Those of [`Qp::post_send`]. The message was dropped then.
+    /// Those of [`Qp::post_send`]. The message has been dropped.
     #[cfg(RPCRDMA_LEGACY)]
     #[cold]
     pub(crate) fn send_registering<C: Completions>(
@@ -261,8 +261,8 @@ impl InFlight {
         Ok(position)
     }
 
-    /// Posts the RDMA Reads of a call, or parks them. Returns whether operations were posted that
-    /// had been parked.
+    /// Posts the RDMA Reads of a call, or parks them. Returns whether parked operations were
+    /// posted.
     ///
     /// # Errors
     ///
@@ -284,7 +284,7 @@ impl InFlight {
         }
     }
 
-    /// Parks or drops an operation. Returns whether operations were posted that had been parked.
+    /// Parks or drops an operation. Returns whether parked operations were posted.
     #[cold]
     fn not_posted<C: Completions>(
         &self,
@@ -301,7 +301,7 @@ impl InFlight {
         match dropped {
             // The device may have freed places between the two steps.
             None => self.resume(qp),
-            // The operation is dropped after the lock was released.
+            // The operation is dropped after the lock has been released.
             Some(_) => Err(Broken),
         }
     }
@@ -324,7 +324,7 @@ impl InFlight {
         refused
     }
 
-    /// Posts parked operations while there is space. Returns whether any was posted.
+    /// Posts parked operations while there is space. Returns whether an operation was posted.
     ///
     /// # Errors
     ///
@@ -375,8 +375,8 @@ impl InFlight {
         Some(call)
     }
 
-    /// Frees the pages of the replies that are known to have been sent, and passes tag and page
-    /// list of each to `freed` before. Process context; does not sleep.
+    /// Frees the pages of the replies that are known to have been sent, after it has passed tag and
+    /// page list of each to `freed`. Process context; does not sleep.
     #[inline(always)]
     pub(crate) fn free_sent(&self, freed: impl Fn(Tag, &Source)) {
         let mut cleared = None;
@@ -395,7 +395,7 @@ impl InFlight {
         let refused = empty.map(|source| state.sources.push_within_capacity(source));
         let sent = state.replies.pop_if(|source| !source.in_flight());
         drop(state);
-        // A list too many is dropped after the lock was released.
+        // A surplus list is dropped after the lock has been released.
         drop(refused);
         sent
     }
@@ -411,7 +411,7 @@ impl InFlight {
     }
 
     /// Returns the number of calls whose RDMA Reads are posted, and of replies whose RDMA Writes
-    /// are. The last replies do not count if no completion will cover them.
+    /// are posted. The last replies do not count if no completion will cover them.
     pub(crate) fn under_way(&self) -> (u32, u32) {
         let state = self.state.lock();
         let reads = state.slots.iter().flatten().count();
@@ -431,8 +431,8 @@ impl InFlight {
         calls.map(|call| call.pages()).sum()
     }
 
-    /// Drops all operations and buffers: the queue pair is drained. Later operations are dropped as
-    /// well. May sleep.
+    /// Drops all operations and buffers, after the queue pair has been drained. Later operations
+    /// are dropped as well. May sleep.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         state.closed = true;
@@ -527,8 +527,8 @@ impl InFlightState {
         }
     }
 
-    /// Keeps a buffer in place of the oldest one. The message of that one has been sent: more
-    /// messages were posted since than the send queue holds.
+    /// Keeps a buffer in place of the oldest one. The message in the oldest buffer has been sent,
+    /// because more messages than the send queue holds were posted since.
     #[cold]
     fn replace_oldest(&mut self, buf: SendBuf) {
         drop(self.sent.pop());
@@ -559,8 +559,8 @@ impl InFlightState {
         Ok(())
     }
 
-    /// Returns whether the Send of a reply need not be signalled. The last place is for a reply
-    /// whose completion frees the other places.
+    /// Returns whether the Send of a reply need not be signalled. The last place is reserved for a
+    /// reply whose completion frees the other places.
     fn may_be_quiet(&self, source: &Source) -> bool {
         self.quiet < QUIET
             && source.page_count() <= QUIET_PAGES
@@ -585,7 +585,7 @@ fn fit(sent: Option<SendBuf>, pd: &Arc<Pd>, len: u32) -> Result<SendBuf> {
     SendBuf::new(pd, len, GFP_KERNEL)
 }
 
-/// Traces that the queue pair takes no more work requests.
+/// Traces that the queue pair accepts no more work requests.
 #[cold]
 fn trace_refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError) {
     if error != PostError::Full {
@@ -594,7 +594,7 @@ fn trace_refused<C: Completions>(qp: &Qp<C>, tag: Tag, error: PostError) {
     }
 }
 
-/// Returns the lane of the module's counters for a connection.
+/// Returns the lane of a connection in the module's counters.
 pub(crate) fn lane<C: Completions>(qp: &Qp<C>) -> usize {
     u32_as_usize(qp.cq_id())
 }

@@ -17,14 +17,15 @@ use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};
 use crate::sunrpc::svc::reply::Reply;
 
-/// The most page lists for calls that a connection keeps.
+/// The maximum number of page lists for calls that a connection keeps.
 const MOST: usize = 8;
-/// The most pages of a spare list for a call: what a small payload needs.
+/// The maximum number of pages of a spare list for a call: enough for a small payload.
 pub(crate) const KEPT_PAGES: usize = 1;
-/// The most memory regions for RDMA Reads of one connection, unless a single call needs more.
+/// The maximum number of memory regions for RDMA Reads of one connection, unless a single call
+/// needs more.
 const MOST_REGIONS: u32 = 256;
-/// How often a thread of the service tries again to map memory for which the DMA layer has no room,
-/// as bounce buffers are few, and the pauses before.
+/// How often a thread of the service retries to map memory for which the DMA layer has no space,
+/// because bounce buffers are few, with a pause before each attempt.
 pub(crate) const MAPPING_PAUSES: u32 = 50;
 pub(crate) const MAPPING_PAUSE: Delta = Delta::from_millis(20);
 /// Regions that are added when there are too few.
@@ -39,16 +40,16 @@ pub(crate) struct Spare {
     needs_regions: bool,
     #[pin]
     regions: SpinLock<Option<Arc<MrPool>>>,
-    /// The most regions.
+    /// The maximum number of regions.
     most_regions: u32,
-    /// How often a call has given back its regions. A call that could not be prepared does not
-    /// count, or such a call would wait for itself.
+    /// How often a call has returned its regions. A call that could not be prepared does not count,
+    /// because such a call would wait for itself.
     returned: Atomic<u32>,
 }
 
 impl Spare {
-    /// Makes a set without lists. `regions` are for RDMA Reads, where the device needs them; a call
-    /// needs `most` at most. May sleep.
+    /// Makes a set without lists. `regions` are for RDMA Reads, if the device needs them; a call
+    /// needs at most `most`. May sleep.
     ///
     /// # Errors
     ///
@@ -65,7 +66,7 @@ impl Spare {
     }
 
     /// Returns a list for the pages of a call, with at most [`KEPT_PAGES`] pages. May sleep if
-    /// `gfp` allows it.
+    /// `gfp` permits.
     ///
     /// # Errors
     ///
@@ -85,11 +86,11 @@ impl Spare {
         }
     }
 
-    /// Makes more memory regions. May sleep.
+    /// Allocates more memory regions. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENOBUFS` if there are as many as allowed; `ENOMEM`, or another error of the device.
+    /// `ENOBUFS` if the maximum is reached; `ENOMEM`, or another error of the device.
     #[cold]
     pub(crate) fn grow_regions(&self) -> Result {
         let pool = self.regions().ok_or(ENOBUFS)?;
@@ -100,7 +101,7 @@ impl Spare {
         pool.grow(MORE_REGIONS.min(room))
     }
 
-    /// Returns whether calls use memory regions, so that some will be free again.
+    /// Returns whether calls use memory regions, so that some will become free.
     #[cold]
     pub(crate) fn uses_regions(&self) -> bool {
         self.regions().is_some_and(|pool| {
@@ -109,8 +110,9 @@ impl Spare {
         })
     }
 
-    /// Returns whether a call that has found too few regions may find enough later: calls use some,
-    /// or there are as many as any call needs, and another call that was being prepared had some.
+    /// Returns whether a call that found too few regions may find enough later: other calls use
+    /// regions, or there are as many regions as any call needs and another call in preparation held
+    /// some of them.
     #[cold]
     pub(crate) fn may_have_regions(&self) -> bool {
         let enough = self.regions().is_some_and(|pool| {
@@ -120,13 +122,13 @@ impl Spare {
         enough || self.uses_regions()
     }
 
-    /// Returns how often a call has given back its regions.
+    /// Returns how often a call has returned its regions.
     pub(crate) fn returned(&self) -> u32 {
         self.returned.load(Relaxed)
     }
 
-    /// Notes that a call has given back its list, and with it its regions. Returns whether it may
-    /// have had some.
+    /// Records that a call has returned its list and thereby its regions. Returns whether it may
+    /// have had regions.
     pub(crate) fn note_returned(&self) -> bool {
         if self.needs_regions {
             self.returned.add(1, Relaxed);
@@ -137,7 +139,7 @@ impl Spare {
     /// Keeps a list that is not in flight, with at most [`KEPT_PAGES`] pages, unless there are
     /// enough. Does not sleep.
     pub(crate) fn put_sink(&self, sink: Sink) {
-        // The vector has its capacity from the start. A list too many is dropped after the lock.
+        // The vector has its capacity from the start. A surplus list is dropped after the lock.
         let refused = self.sinks.lock().push_within_capacity(sink);
         drop(refused);
     }

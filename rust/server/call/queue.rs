@@ -98,8 +98,7 @@ impl<T> Ring<T> {
         self.insert(first, first, value)
     }
 
-    /// Puts a value into the empty slot `place`. From then on `first` is the slot of the oldest
-    /// value.
+    /// Puts a value into the empty slot `place`, and makes `first` the slot of the oldest value.
     #[inline(always)]
     fn insert(&mut self, place: usize, first: usize, value: T) -> Result<(), T> {
         match self.slots.get_mut(place) {
@@ -114,7 +113,7 @@ impl<T> Ring<T> {
         }
     }
 
-    /// Moves all values to the queue that is returned, and leaves a queue for no values.
+    /// Moves all values to the returned queue, and leaves a queue without capacity.
     pub(crate) fn take(&mut self) -> Self {
         let nothing = Self {
             slots: KVVec::new(),
@@ -221,7 +220,7 @@ impl ReadyQueue {
         Arc::pin_init(queue, GFP_KERNEL)
     }
 
-    /// Sets the transport. A second call changes nothing.
+    /// Sets the transport. A second call has no effect.
     pub(crate) fn set_xprt(&self, xprt: Handle<Connected>) {
         let _ = self.xprt.populate(xprt);
     }
@@ -239,7 +238,8 @@ impl ReadyQueue {
         }
     }
 
-    /// Queues a message and wakes a thread. Returns the message if the queue was emptied for good.
+    /// Queues a message and wakes a thread. Returns the message if the queue has been closed by
+    /// [`Self::clear`].
     #[inline(always)]
     pub(crate) fn push_message(&self, message: Held) -> Result<(), Held> {
         self.state.lock().messages.push(message)?;
@@ -247,8 +247,8 @@ impl ReadyQueue {
         Ok(())
     }
 
-    /// Queues a fetched call and wakes a thread. Returns the call if the queue was emptied for
-    /// good.
+    /// Queues a fetched call and wakes a thread. Returns the call if the queue has been closed by
+    /// [`Self::clear`].
     #[inline(always)]
     pub(crate) fn push_fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
         self.state.lock().fetched.push(call)?;
@@ -284,9 +284,9 @@ impl ReadyQueue {
         drop(refused);
     }
 
-    /// Lets messages be received again, if one waits for pages or memory regions, and wakes a
-    /// thread. The lock orders this with [`Self::stall`]: a caller that comes too early has given
-    /// back what the thread counts after stalling.
+    /// Resumes receiving if a message waits for pages or memory regions, and wakes a thread. The
+    /// lock orders this with [`Self::stall`]: what an earlier caller returned is counted by the
+    /// thread after it has stalled the queue.
     pub(crate) fn resume(&self) {
         if self.unstall() {
             self.wake();
@@ -332,7 +332,7 @@ impl ReadyQueue {
         state.fetched.iter().map(|call| call.pages()).sum()
     }
 
-    /// Drops everything that has not been received, and takes nothing from now on. May sleep.
+    /// Drops all messages and calls that have not been received, and closes the queue. May sleep.
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         let dropped = (state.messages.take(), state.fetched.take());
@@ -347,14 +347,14 @@ mod tests {
     use super::*;
 
     impl ReadyQueue {
-        /// Makes a queue that takes nothing, and that waits for pages.
+        /// Makes a queue without capacity that waits for pages.
         pub(in crate::server::call) fn stalled() -> Result<Arc<Self>> {
             let queue = Self::new(0, 0)?;
             queue.stall_again();
             Ok(queue)
         }
 
-        /// Has the queue wait for pages again.
+        /// Makes the queue wait for pages again.
         pub(in crate::server::call) fn stall_again(&self) {
             self.set_stalled(&mut self.state.lock(), true);
         }

@@ -2,12 +2,12 @@
 
 //! Makes a connection for a connection request, and accepts it.
 //!
-//! A worker makes queue pair and buffers, which takes long. A thread of the service then only
+//! A worker allocates queue pair and buffers, which takes long. A thread of the service then only
 //! accepts, so that a flood of requests delays no other connection.
 //!
 //! Some devices limit the bytes of a send queue, and not only its work requests (`calc_sq_size()`
-//! of mlx5, `irdma_get_sqdepth()`). No attribute of a device reports that, and the driver refuses
-//! the queue pair. Shorter queues are tried then.
+//! of mlx5, `irdma_get_sqdepth()`). No attribute of a device reports this limit; the driver refuses
+//! the queue pair. Shorter queues are then tried.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -37,12 +37,12 @@ use crate::server::log;
 use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::wire::cm_private::Settings;
 
-/// The most pages of a memory region.
+/// The maximum number of pages of a memory region.
 const REGION_PAGES: u32 = 256;
 /// The number of every connection: a responder's transport has only one.
 const EPOCH: u32 = 1;
 
-/// A connection that is ready to be accepted. Dropping it refuses the connection.
+/// A connection that is ready to be accepted. Dropping the value refuses the connection.
 pub(crate) struct Prepared {
     endpoint: Arc<Endpoint>,
     owner: Owner,
@@ -58,8 +58,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// See [`Failure`]. The request is refused then.
-    // The frame of the worker is small while it drops a connection.
+    /// See [`Failure`]. After an error the request has been refused.
+    // Keeps the frame of the worker small while it drops a connection.
     #[inline(never)]
     pub(crate) fn new(
         service: &Arc<Service>,
@@ -121,7 +121,7 @@ impl Prepared {
         })
     }
 
-    /// Returns whether the requester or the device has gone.
+    /// Returns whether the requester or the device is gone.
     pub(crate) fn has_gone(&self) -> bool {
         self.endpoint.role().lifecycle.has_ended()
     }
@@ -131,7 +131,7 @@ impl Prepared {
         self.owner.local()
     }
 
-    /// Returns the requester's address. The port is 0, because a requester that connects again has
+    /// Returns the requester's address. The port is 0, because a requester that reconnects has
     /// another port.
     pub(crate) fn remote(&self) -> SockAddr {
         self.owner.address().without_port()
@@ -156,8 +156,8 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if the requester or the device has gone meanwhile, or another error of the
-    /// connection manager. Nothing of the connection is left then.
+    /// `ENOTCONN` if the requester or the device is gone meanwhile, or another error of the
+    /// connection manager. After an error the connection has been destroyed.
     pub(crate) fn accept(self, xprt: &SvcXprt<Connected>, net: u64) -> Result<Arc<Accepted>> {
         self.owner.ready().set_xprt(xprt.handle());
         // A connection that ends from now on finds the transport, which is then closed.
@@ -185,7 +185,8 @@ impl Prepared {
 }
 
 /// Makes the owner of the connection for `request`, and the queue of its calls. May sleep.
-// Both addresses are on the stack until the owner is complete: not on that of `Prepared::new`.
+// Both addresses are on this function's stack until the owner is complete, and not on that of
+// `Prepared::new`.
 #[inline(never)]
 fn owner(
     request: &Request,
@@ -194,7 +195,7 @@ fn owner(
     accepted: Arc<Accepted>,
 ) -> Result<Owner> {
     let queues = &sizes.queues;
-    // An excess of calls ends the connection, so that no more calls are fetched at a time.
+    // An excess of calls ends the connection, so no more calls than this are fetched at a time.
     let ready = ReadyQueue::new(queues.receives_max, queues.credits + EXCESS)?;
     let addresses = (request.local_addr(), request.peer_addr());
     Owner::new(addresses, ready, listener, accepted)
@@ -244,7 +245,7 @@ impl Base<'_> {
         }
     }
 
-    /// Makes memory regions for the RDMA Reads, where the device needs them. May sleep.
+    /// Makes memory regions for the RDMA Reads, if the device needs them. May sleep.
     fn regions(&self) -> Result<Option<Arc<MrPool>>> {
         let limits = self.pd.limits();
         let depth = limits.max_frmr_depth.min(REGION_PAGES);
@@ -267,7 +268,8 @@ impl Base<'_> {
     }
 
     /// Makes the state that the completions reach. May sleep.
-    // The responder is on the stack until it is complete: not on that of `queue_pair`.
+    // The responder is on this function's stack until it is complete, and not on that of
+    // `queue_pair`.
     #[inline(never)]
     fn state(&self, sizes: &Sizes, regions: Option<Arc<MrPool>>) -> Result<Arc<Conn>> {
         let (ready, lifecycle) = (self.owner.ready().clone(), self.lifecycle.clone());
@@ -306,7 +308,7 @@ fn sizes(config: &ConnConfig, device: &Device) -> Result<Sizes, Failure> {
     })
 }
 
-/// Posts the Receives of a connection. Each is posted again after its message was handled.
+/// Posts the Receives of a connection. Each is reposted after its message has been handled.
 fn post_receives(qp: &QueuePair, receives: u32) -> Result<(), Failure> {
     qp.post_receives().map_err(Step::Receives.failed())?;
     for number in 0..receives {

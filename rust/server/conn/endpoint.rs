@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A responder's connection: the state that completions reach, the endpoint that owns the objects,
-//! and the place at which the `svc_xprt` finds the endpoint.
+//! and the reference from the `svc_xprt` to the endpoint.
 
 use core::ops::Deref;
 
@@ -58,12 +58,12 @@ pub(crate) struct Responder {
     pub(crate) quirks: Quirks,
     /// The device, for traces.
     pub(crate) device: Name,
-    /// The most credits that the requester may be granted.
+    /// The maximum credits that the requester may be granted.
     pub(crate) credits: u32,
     /// The connection is being closed because of a breach by the requester.
     pub(crate) breached: AtomicFlag,
-    /// The credits that the requester asks for, if it may have no other Receives. A requester that
-    /// has Receives for operations counts as one that asks for the most credits.
+    /// The credits that the requester requests, if it may have no other Receives. A requester that
+    /// has Receives for operations counts as requesting the maximum.
     pub(crate) requested: Atomic<u32>,
     /// The inline threshold that the session knows, in bytes.
     pub(crate) inline: Atomic<u32>,
@@ -78,7 +78,7 @@ pub(crate) type Incoming<'a> = role::Incoming<'a, Responder>;
 
 impl Responder {
     /// Makes the responder's state of a connection whose calls wait in `ready`. `regions` are for
-    /// RDMA Reads, where the device needs them. May sleep.
+    /// RDMA Reads, if the device needs them. May sleep.
     ///
     /// # Errors
     ///
@@ -136,8 +136,8 @@ impl Responder {
         self.budget.forget(&self.ready);
     }
 
-    /// Returns whether the requester keeps pages for which other connections wait. A call that was
-    /// fetched waits for a thread of the service, and not for the requester.
+    /// Returns whether the requester keeps pages for which other connections wait. A fetched call
+    /// waits for a thread of the service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
         self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0
     }
@@ -148,15 +148,15 @@ impl Responder {
         self.ready.pages() + self.pages_kept()
     }
 
-    /// Returns how many pages of the budget the connection uses until the requester has done its
-    /// part.
+    /// Returns how many pages of the budget the connection uses for operations that wait for the
+    /// requester.
     #[cold]
     fn pages_kept(&self) -> usize {
         self.in_flight.pages() + self.quirks.pages()
     }
 
-    /// Drops everything that was not received, and all operations: the queue pair is drained. May
-    /// sleep.
+    /// Drops all messages and calls that were not received, and all operations, after the queue
+    /// pair has been drained. May sleep.
     pub(crate) fn clear(&self) {
         self.ready.clear();
         self.in_flight.clear();
@@ -188,7 +188,7 @@ pub(crate) fn free_sent(conn: &Conn, qp: &QueuePair) {
     });
 }
 
-/// Posts parked operations, if there are any: they may wait for a slot.
+/// Posts parked operations, if any: they may be waiting for a slot.
 pub(crate) fn resume_parked(conn: &Conn, qp: &QueuePair) {
     if conn.role().calls.parked() != 0 {
         resume(conn, qp);
@@ -201,8 +201,8 @@ pub(crate) fn resume(conn: &Conn, qp: &QueuePair) {
     posted(conn, conn.role().in_flight.resume(qp));
 }
 
-/// Announces that the connection takes replies again, if operations were posted that had been
-/// parked; or closes the connection.
+/// Announces that the connection accepts replies again, if parked operations were posted; or closes
+/// the connection.
 #[inline(always)]
 pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
     match result {
@@ -213,8 +213,8 @@ pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
 }
 
 /// A responder's connection. The endpoint is separate from the `svc_xprt`: when SUNRPC detaches the
-/// transport, a worker closes the connection, so that a device can be removed while the service
-/// still works on calls.
+/// transport, a worker closes the connection, so that a device can be removed while the service is
+/// still processing calls.
 #[pin_data]
 pub(crate) struct Endpoint {
     #[pin]
@@ -291,9 +291,9 @@ impl Endpoint {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
     }
 
-    /// Has a worker close the connection and drop `this`.
+    /// Makes a worker close the connection and drop `this`.
     pub(crate) fn close_later(this: Arc<Self>, service: &Service) {
-        // The queue refuses an item that is already queued, which suffices.
+        // The queue refuses an item that is queued already. That item suffices.
         let _ = service.workers.kernel().enqueue(this);
     }
 }
@@ -331,7 +331,7 @@ impl WorkItem for Endpoint {
     type Pointer = Arc<Self>;
 
     fn run(this: Arc<Self>) {
-        // No reader uses the connection any more when it is closed.
+        // No reader uses the connection once it is closed.
         let registered = this.registered.lock().take();
         drop(registered);
         this.close();
@@ -345,8 +345,8 @@ impl WorkItem for Endpoint {
 
 /// The connection of a transport, from when it is accepted until it is closed.
 ///
-/// A thread of the service detaches a transport, and every thread may be busy. The removal of a
-/// device does not wait for that: it has the connection closed itself.
+/// A thread of the service detaches a transport, but all threads may be busy. The removal of a
+/// device does not wait for that: it orders the close of the connection itself.
 #[pin_data]
 pub(crate) struct Accepted {
     #[pin]
@@ -384,7 +384,8 @@ impl Accepted {
         *self.endpoint.lock() = Some(ep);
     }
 
-    /// Has a worker close the connection, unless that was done. Process context; does not sleep.
+    /// Makes a worker close the connection, unless that was ordered before. Process context; does
+    /// not sleep.
     pub(crate) fn give_up(&self) {
         let taken = self.endpoint.lock().take();
         if let Some(ep) = taken {

@@ -5,11 +5,11 @@
 //!
 //! A connection has at most one breach: those that follow are consequences of the first.
 //!
-//! A device reports a requester that acknowledges nothing. It does not report a requester that
-//! never posts a Receive, if the requester has asked for unlimited retries, nor one that vanishes
-//! while nothing is sent to it. Where work requests are outstanding, or nothing arrives for long,
-//! the check posts an RDMA Write of no bytes, which the device at the other end has to acknowledge.
-//! A connection on which nothing completes for longer is closed.
+//! A device reports a requester that does not acknowledge messages. It does not report a requester
+//! that never posts a Receive and has asked for unlimited retries, nor a requester that vanishes
+//! while nothing is sent to it. If work requests stay outstanding, or no message arrives for long,
+//! the check posts an RDMA Write of zero bytes, which the requester's device must acknowledge. If
+//! then still no work request completes, the connection is closed.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Full;
@@ -35,7 +35,7 @@ use crate::sunrpc::address::ntop;
 pub(crate) enum Step {
     /// Memory for the state of the connection.
     State,
-    /// Using the device.
+    /// Finding or leasing the device.
     Device,
     /// Taking over the cm_id.
     CmId,
@@ -51,7 +51,7 @@ pub(crate) enum Step {
 
 /// Why a connection was refused.
 pub(crate) enum Failure {
-    /// The requester allows no RDMA Reads.
+    /// The requester permits no RDMA Reads.
     ReadDepth,
     /// The device lacks something.
     Unfit {
@@ -78,7 +78,7 @@ impl Step {
         }
     }
 
-    /// Makes the failure of this step out of its error.
+    /// Returns a function that makes the failure of this step from its error.
     pub(crate) fn failed(self) -> impl FnOnce(Error) -> Failure {
         move |error| Failure::Step(self, error)
     }
@@ -157,8 +157,8 @@ pub(crate) fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {
     note(conn, error, RequesterBreach::of_receive(wc));
 }
 
-/// Counts, traces and logs a failure that is a breach. A flush is not logged: it only follows from
-/// the end of the connection.
+/// Counts, traces and logs a failure that is a breach. A flush is not logged, because it only
+/// follows from the end of the connection.
 fn note(conn: &Conn, error: &WcError, breach: Option<RequesterBreach>) {
     let Some(breach) = breach else {
         return;
@@ -186,22 +186,23 @@ pub(crate) fn report(conn: &Conn, xid: u32, breach: RequesterBreach) {
 
 /// Milliseconds from one check to the next.
 pub(crate) const INTERVAL_MS: u32 = 10_000;
-/// The checks in a row without a completion after which a connection is closed.
+/// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
-/// The same for a connection that has pages for which other connections wait. The check before
-/// probes the requester: without a probe nothing need complete, however fast the requester is.
+/// That number for a connection that has pages for which other connections wait. The preceding
+/// check probes the requester, because without a probe even a fast requester may cause no
+/// completion.
 const PATIENCE_IF_SHORT: u32 = 2;
-/// The checks in a row without a message after which the requester is probed.
+/// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
 
-/// How long a requester has not answered, in checks.
+/// The silence of a requester, counted in checks.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Silence {
     /// The position up to which work requests had completed at the latest check.
     retired: u64,
-    /// Checks in a row that found work requests outstanding and none completed.
+    /// Consecutive checks that found work requests outstanding and no new completion.
     stuck: u32,
-    /// Checks in a row before which no message had arrived.
+    /// Consecutive checks that found no new message.
     pub(super) silent: u32,
 }
 
@@ -215,9 +216,8 @@ pub(crate) enum Measure {
 
 impl Silence {
     /// Decides about a connection. `retired` is the position up to which work requests have
-    /// completed, `outstanding` says whether there are more, and `heard` whether a message has
-    /// arrived since the last check. `hoards` says whether the connection has pages for which other
-    /// connections wait.
+    /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
+    /// check. `hoards`: the connection has pages for which other connections wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
         let stuck = outstanding && retired == self.retired;
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
@@ -241,7 +241,7 @@ impl Endpoint {
     /// Checks whether the requester still answers, and applies changed settings. May sleep.
     fn check(&self) {
         session::check(self, MAX_REQ_SIZE.get());
-        // Completions of other Sends may have covered the last replies, and freed nothing.
+        // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
         if let Some((xid, breach)) = self.role().quirks.overdue() {
@@ -260,7 +260,7 @@ impl Endpoint {
         };
         match probed {
             Ok(_) => self.shared().tally().probe(),
-            // A full queue has work requests that are outstanding, and needs no probe.
+            // A full queue has outstanding work requests, and needs no probe.
             Err(PostError::Full) => {}
             Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
         }
@@ -317,7 +317,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Ends watching a connection.
+    /// Stops watching a connection.
     pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
         let mut connections = self.connections.lock();
         let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);

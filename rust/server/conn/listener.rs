@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Listeners: from a request for a connection to a connection that is ready to be accepted; and
-//! what all listeners and connections share.
+//! Listeners: from a connection request to a connection that is ready to be accepted; and the state
+//! that all listeners and connections share.
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, new_spinlock, Arc, Mutex, SpinLock};
@@ -23,13 +23,15 @@ use crate::sunrpc::svc::transport::ListenArgs;
 use crate::sunrpc::svc::xprt::{Handle, Listening};
 use crate::work::{Queue, Ticker};
 
-/// The most requests that wait to be prepared, and the most connections that wait to be accepted.
+/// The maximum number of requests that wait to be prepared, and of connections that wait to be
+/// accepted.
 const BACKLOG: u32 = 64;
 
-/// The most free pages that the pool keeps: as many as four calls of the largest payload need.
+/// The maximum number of free pages that the pool keeps: enough for four calls of the largest
+/// payload.
 const FREE_PAGES: usize = 4096;
 
-/// The divisor of the memory that yields the part for calls that are being fetched.
+/// The divisor that yields the share of the memory for calls that are being fetched.
 const BUDGET_SHARE: usize = 16;
 
 /// The state that all listeners and connections of the module share.
@@ -46,8 +48,8 @@ pub(crate) struct Service {
 }
 
 /// The owner of the [`Service`]. Dropping the owner ends the ticker, and then waits for the
-/// workers. Otherwise either could be the last to use the service, and no worker can wait for
-/// itself.
+/// workers. Otherwise one of them could drop the last reference to the service, and no worker can
+/// wait for itself.
 pub(crate) struct ServiceOwner {
     _ticker: Ticker,
     service: Served,
@@ -141,7 +143,7 @@ impl Listener {
         let addr = listener.local_addr();
         log::listening(&name(&addr), false);
         *state.listener.lock() = Some(listener);
-        // A request may have arrived before the listener was in its place.
+        // A request may have arrived before the listener was stored.
         state.request_work();
         Ok(Self { addr, state })
     }
@@ -164,7 +166,7 @@ impl Listener {
         next
     }
 
-    /// Ends listening. May sleep.
+    /// Stops listening. May sleep.
     pub(crate) fn close(&self) {
         self.state.close();
     }
@@ -189,10 +191,10 @@ impl ListenerState {
         )
     }
 
-    /// Has a worker drop the connections that have gone, and prepare the queued requests. Does not
+    /// Makes a worker drop the connections that are gone, and prepare the queued requests. Does not
     /// sleep.
     pub(super) fn request_work(self: &Arc<Self>) {
-        // The queue refuses an item that is queued already, and that one suffices.
+        // The queue refuses an item that is queued already. That item suffices.
         let _ = self.service.workers.kernel().enqueue(self.clone());
     }
 
@@ -209,7 +211,7 @@ impl ListenerState {
         }
     }
 
-    /// Ends listening, and refuses the connections that were not accepted. May sleep.
+    /// Stops listening, and refuses the connections that were not accepted. May sleep.
     fn close(&self) {
         let listener = self.listener.lock().take();
         drop(listener);
@@ -220,7 +222,7 @@ impl ListenerState {
     }
 
     /// Queues a connection for a thread of the service. Returns the connection if the listener is
-    /// closed. The caller has found space, and nobody else queues connections.
+    /// closed. The caller has found space, and no other context queues connections.
     fn push(&self, prepared: Prepared) -> Result<(), Prepared> {
         let mut backlog = self.backlog.lock();
         backlog.queue.push(prepared)?;
@@ -230,7 +232,7 @@ impl ListenerState {
         Ok(())
     }
 
-    /// Removes and returns a connection that has gone before it was accepted.
+    /// Removes and returns a connection that ended before it was accepted.
     fn next_gone(&self) -> Option<Prepared> {
         self.backlog.lock().queue.take_first(Prepared::has_gone)
     }
@@ -257,7 +259,7 @@ impl WorkItem for ListenerState {
 
     fn run(this: Arc<Self>) {
         loop {
-            // Requests may come without end, and the removal of a device does not wait for them.
+            // Requests may arrive endlessly, and the removal of a device does not wait for them.
             while let Some(gone) = this.next_gone() {
                 drop(gone);
             }

@@ -27,11 +27,11 @@ use crate::server::call::queue::ReadyQueue;
 use crate::sunrpc::xprt::XprtHandle;
 use crate::wire::Version;
 
-/// The transport of a connection, shared by all who may close it.
+/// The transport of a connection, shared by all contexts that may close it.
 #[derive(Clone)]
 pub(crate) struct Owner(Arc<Parties>);
 
-/// The addresses of a connection, and everything that has to know of its end.
+/// The addresses of a connection, and the objects that must learn of its end.
 #[pin_data]
 struct Parties {
     local: SockAddr,
@@ -42,8 +42,8 @@ struct Parties {
     #[pin]
     backchannel: Backchannel<XprtHandle<BcXprt>>,
     /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
-    /// connection. The last field to be dropped: the `svc_xprt` keeps the module loaded, and with
-    /// the module all that `accepted` and `listener` share.
+    /// connection. This field is dropped last: the `svc_xprt` keeps the module loaded, and thereby
+    /// everything that `accepted` and `listener` share.
     ready: Arc<ReadyQueue>,
 }
 
@@ -71,7 +71,7 @@ impl Owner {
         Ok(Self(Arc::pin_init(parties, GFP_KERNEL)?))
     }
 
-    /// Returns the queue of what waits for a thread of the service.
+    /// Returns the queue of the messages and calls that wait for a thread of the service.
     pub(crate) fn ready(&self) -> &Arc<ReadyQueue> {
         &self.0.ready
     }
@@ -102,7 +102,7 @@ impl Owner {
         }
     }
 
-    /// Announces that the connection takes replies again. Does not sleep.
+    /// Announces that the connection accepts replies again. Does not sleep.
     pub(crate) fn room_regained(&self) {
         if let Some(xprt) = self.0.ready.xprt() {
             xprt.room_regained();
@@ -125,7 +125,7 @@ impl conn::role::XprtRef for Owner {
     }
 
     /// Closes the transport. A connection without a transport is dropped by the worker of its
-    /// listener, or is not accepted: the state that says so is set before this is called.
+    /// listener, or is not accepted, because its state is set before this is called.
     fn force_close(&self) {
         match self.0.ready.xprt() {
             Some(xprt) => xprt.close(),
@@ -133,7 +133,7 @@ impl conn::role::XprtRef for Owner {
         }
     }
 
-    /// A thread of the service has to detach the transport, and all threads may be busy, so the
+    /// A thread of the service must detach the transport, but all threads may be busy, so the
     /// connection is closed at once.
     fn device_removed(&self) {
         self.0.accepted.give_up();
@@ -163,7 +163,7 @@ pub(crate) struct BcXprt {
 }
 
 impl BcXprt {
-    /// Makes a transport without a connection, whose calls ask for `credits` credits.
+    /// Makes a transport without a connection, whose calls request `credits` credits.
     pub(crate) fn init(credits: u32) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
             endpoint <- new_spinlock!(None, "rpcrdma::BcXprt::endpoint"),
@@ -193,7 +193,7 @@ impl BcXprt {
     }
 }
 
-/// The place at which a connection finds the client transport that calls over it, if there is one.
+/// The client transport that calls over a connection, if any.
 #[pin_data]
 pub(crate) struct Backchannel<X> {
     /// Whether there is a transport, for readers without the lock. It changes under the lock.
@@ -203,7 +203,7 @@ pub(crate) struct Backchannel<X> {
 }
 
 impl<X: Clone + Unpin> Backchannel<X> {
-    /// Makes the place of a connection without a client transport.
+    /// Makes the value of a connection without a client transport.
     fn new() -> impl PinInit<Self> {
         pin_init!(Self {
             exists: Atomic::new(false),
@@ -215,7 +215,7 @@ impl<X: Clone + Unpin> Backchannel<X> {
     ///
     /// # Errors
     ///
-    /// `EBUSY` if there is one already.
+    /// `EBUSY` if there is a client transport already.
     pub(crate) fn attach(&self, xprt: X) -> Result {
         let mut place = self.xprt.lock();
         if place.is_some() {

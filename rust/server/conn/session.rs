@@ -51,14 +51,14 @@ pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thres
     conn.begin_session(config, buffer)
 }
 
-/// Handles a message, if it concerns the session alone. Returns `false` for a message that a thread
-/// of the service has to receive. Completion worker; does not sleep.
+/// Handles a message that is only for the session. Returns `false` for a message that a thread of
+/// the service must receive. Completion worker; does not sleep.
 pub(crate) fn received(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     let now = conn.terms();
     (now.is_watched() || !is_ordinary(bytes, now.version())) && take(conn, qp, bytes)
 }
 
-/// Returns whether a message is of the connection's version, and of a type with chunk lists.
+/// Returns whether a message has the connection's version, and a type with chunk lists.
 fn is_ordinary(bytes: &[u8], version: Version) -> bool {
     // CAST: the discriminants of a `repr(u32)` enum.
     const LISTS: [u32; 2] = [Proc::Msg as u32, Proc::Nomsg as u32];
@@ -90,8 +90,8 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     }
 }
 
-/// Notes the credits that a requester of version two asks for. A requester that may have no other
-/// Receives is granted one credit less, so that one Receive is left for an operation.
+/// Records the credits that a requester of version two requests. A requester that may have no other
+/// Receives is granted one credit less, which leaves one Receive for an operation.
 fn note_requested(conn: &Conn, message: &Message<'_>) {
     let role = conn.role();
     let asks = message.version() == Version::Two && message.direction() == Some(Direction::Call);
@@ -110,7 +110,7 @@ fn report(conn: &Conn, bytes: &[u8], message: &Message<'_>, verdict: &Verdict) {
     }
 }
 
-/// Tells the session that a reply was sent, which may be the first reply.
+/// Notifies the session of a reply that was sent, which may be the first reply.
 pub(crate) fn replied(conn: &Connection<Responder>) {
     let shared = conn.shared();
     if shared.terms().is_watched() {
@@ -123,7 +123,7 @@ pub(crate) fn replied(conn: &Connection<Responder>) {
 pub(crate) fn decided(conn: &Conn, output: &Output) {
     match output {
         Output::Close(_) => conn.force_close(),
-        // The server never asks a requester for a size of Receives, so nothing waits for replies
+        // The server never asks a requester for a size of Receives, so it does not wait for replies
         // that were prepared before.
         Output::Void { .. } => {
             conn.with_session(|session, _| session.on_voided(session.terms().generation));
@@ -135,7 +135,7 @@ pub(crate) fn decided(conn: &Conn, output: &Output) {
                 conn.with_session(|session, _| session.on_room());
             }
         }
-        // Only a client remembers its peers and sends calls. Messages are sent by the connection.
+        // Only a client remembers its peers and sends calls. The connection sends messages.
         Output::Remember(_) | Output::Resend { .. } | Output::Send(_) | Output::Operated => {}
     }
 }
@@ -143,7 +143,7 @@ pub(crate) fn decided(conn: &Conn, output: &Output) {
 /// Runs the timer of the session, and passes on the inline threshold of the sysctl if that has
 /// changed. May sleep.
 pub(crate) fn check(conn: &Connection<Responder>, inline: u32) {
-    // Only the watch calls this, and so changes the value.
+    // Only the watch calls this, so only the watch changes the value.
     let known = &conn.shared().role().inline;
     let changed = known.load(Relaxed) != inline;
     known.store(inline, Relaxed);

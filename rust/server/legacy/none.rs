@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The door of a build with `RPCRDMA_LEGACY=n`: requesters of RFC 5666 are not served.
+//! The interface of this folder in a build with `RPCRDMA_LEGACY=n`, which does not serve requesters
+//! of RFC 5666.
 //!
 //! `../legacy.rs` describes each item.
 

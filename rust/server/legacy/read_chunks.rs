@@ -2,9 +2,9 @@
 
 //! Replies as read chunks: RFC 5666 sections 3.8 and 5.2.
 //!
-//! A reply that fits neither inline nor the chunks that its call offers is an error towards a
-//! requester of RFC 8166. A requester of RFC 5666 reads such a reply, and sends RDMA_DONE. Only a
-//! requester without private data gets one, and only if a setting allows that. The pages of the
+//! A requester of RFC 8166 gets an error if a reply fits neither inline nor the chunks that its
+//! call offers. A requester of RFC 5666 reads such a reply, and sends RDMA_DONE. Only a requester
+//! without private data gets such a reply, and only if a setting permits that. The pages of the
 //! reply stay registered until the RDMA_DONE has arrived and their regions are invalidated. A
 //! connection on which an RDMA_DONE is overdue is closed.
 
@@ -21,11 +21,11 @@ use crate::server::call::in_flight::INVALIDATION;
 use crate::sunrpc::time;
 use crate::sunrpc::xdr_buf::XdrBuf;
 
-/// The most replies of a connection that the requester may read at the same time.
+/// The maximum number of replies of a connection that the requester may read at the same time.
 const MOST: u32 = 8;
-/// The most memory regions of a reply.
+/// The maximum number of memory regions of a reply.
 const SEGMENTS: usize = 8;
-/// Seconds within which the RDMA_DONE for a reply has to arrive.
+/// Seconds within which the RDMA_DONE for a reply must arrive.
 const DEADLINE: usize = 30;
 
 /// A reply that the requester may read.
@@ -61,7 +61,7 @@ struct RepliesState {
 }
 
 impl ReadChunkReplies {
-    /// Makes the state of a connection that allows no such replies.
+    /// Makes the state of a connection that permits no such replies.
     pub(super) fn new() -> impl PinInit<Self> {
         let state = RepliesState {
             pool: None,
@@ -73,7 +73,7 @@ impl ReadChunkReplies {
         })
     }
 
-    /// Allows such replies, with the regions of `pool`. May sleep.
+    /// Permits such replies, with the regions of `pool`. May sleep.
     ///
     /// # Errors
     ///
@@ -87,7 +87,7 @@ impl ReadChunkReplies {
         Ok(())
     }
 
-    /// Returns the regions, if a further reply is allowed.
+    /// Returns the regions, if a further reply is permitted.
     pub(super) fn pool(&self) -> Option<Arc<MrPool>> {
         let state = self.state.lock();
         // CAST: `usize` has at least 32 bits.
@@ -95,8 +95,8 @@ impl ReadChunkReplies {
         state.pool.clone().filter(|_| allowed)
     }
 
-    /// Returns the grant for a reply that is sent with `credits` credits: a credit is kept back for
-    /// each RDMA_DONE that is expected, that of this reply included.
+    /// Returns the grant for a reply that is sent with `credits` credits: a credit is reserved for
+    /// each expected RDMA_DONE, that of this reply included.
     pub(super) fn grant(&self, credits: u32) -> u32 {
         let record = &self.state.lock().record;
         record.grant(credits).saturating_sub(1).max(1)
@@ -113,8 +113,8 @@ impl ReadChunkReplies {
     ///
     /// # Errors
     ///
-    /// Those of `post`; `EBUSY` if there are too many. The regions are not live then, or the
-    /// connection has failed.
+    /// Those of `post`; `EBUSY` if there are too many replies. After an error the regions are not
+    /// live, or the connection has failed.
     pub(super) fn add(
         &self,
         mut reply: ReadChunkReply,
@@ -147,7 +147,7 @@ impl ReadChunkReplies {
     ///
     /// # Errors
     ///
-    /// Those of [`Qp::post_invalidate`]: the connection is to be closed.
+    /// Those of [`Qp::post_invalidate`]: the connection must be closed.
     pub(super) fn done<C: Completions>(&self, qp: &Qp<C>, xid: u32) -> Result<usize, PostError> {
         let mut state = self.state.lock();
         let RepliesState { record, list, .. } = &mut *state;
@@ -189,7 +189,7 @@ impl ReadChunkReplies {
         late.map(|entry| entry.reply.xid)
     }
 
-    /// Drops all replies, and the regions: the queue pair is drained. May sleep.
+    /// Drops all replies and the regions, after the queue pair has been drained. May sleep.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
         let dropped = (core::mem::take(&mut state.list), state.pool.take());
@@ -201,7 +201,7 @@ impl ReadChunkReplies {
 impl Listed {
     /// Returns whether the requester can no longer read the reply.
     fn is_gone(&mut self) -> bool {
-        // Every region is asked, so that each one becomes idle.
+        // Every region is checked, so that each becomes idle.
         let live = self
             .reply
             .regions

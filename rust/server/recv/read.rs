@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Calls that are not all inline: RDMA Reads fetch the rest.
+//! Calls that are not entirely inline: RDMA Reads fetch the rest.
 //!
 //! The completion worker posts the RDMA Reads of a call when its message arrives. The service is
-//! woken once, when they have completed. The worker neither sleeps nor waits: if it lacks anything,
-//! or if the message is to be refused, a thread of the service receives the message, and posts the
-//! Reads.
+//! woken once, when they have completed. The worker never sleeps. If a resource is short, or if the
+//! message must be refused, a thread of the service receives the message and posts the Reads.
 //!
-//! The pages come from a pool. A thread that receives a fetched call exchanges them for its own,
-//! which go to the pool.
+//! The pages are taken from a pool. A thread that receives a fetched call exchanges them for its
+//! own, which go to the pool.
 
 use kernel::alloc::Flags;
 use kernel::error::code::ENOBUFS;
@@ -48,7 +47,7 @@ pub(crate) struct Fetcher<'f> {
 /// The shape of a call that is not inline, and its pages in the budget.
 pub(crate) type Needs = (Shape, Permit);
 
-/// Takes the pages that a call needs that is not inline.
+/// Takes the pages for a call that is not inline.
 ///
 /// # Errors
 ///
@@ -61,8 +60,8 @@ pub(crate) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Needs, u
     Ok((shape, permit))
 }
 
-/// Begins to fetch the call in a message, if there is one and nothing is lacking. Otherwise a
-/// thread of the service has to receive the message. Returns whether the call is fetched.
+/// Begins to fetch the call in a message, if there is a call and all resources are available.
+/// Otherwise a thread of the service must receive the message. Returns whether the call is fetched.
 /// Completion worker.
 pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -> bool {
     let role = conn.role();
@@ -85,7 +84,7 @@ pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -
 #[inline(always)]
 fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<Call>> {
     let role = fetcher.role;
-    // The calls that wait for pages come first, and a thread follows the limits of the client.
+    // Calls that wait for pages are first, and only a thread observes the limits of the client.
     if role.ready.threads_fetch() {
         return None;
     }
@@ -100,8 +99,8 @@ fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<C
     let mut context = role.calls.begin_now(call, message.index())?;
     if fetcher.prepare(call, &mut context, needs).is_err() {
         role.calls.put(context);
-        // A thread may have found no regions because this call had some. The message, which is
-        // queued now, wakes a thread.
+        // A thread may have found no regions because this call held some. Queueing the message
+        // wakes a thread.
         role.ready.unstall();
         return None;
     }
@@ -110,7 +109,7 @@ fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<C
 }
 
 impl Fetcher<'_> {
-    /// Returns how memory may be allocated.
+    /// Returns the flags for allocating memory.
     fn gfp(&self) -> Flags {
         if self.may_sleep {
             GFP_KERNEL
@@ -123,7 +122,7 @@ impl Fetcher<'_> {
     ///
     /// # Errors
     ///
-    /// `ENOMEM`, also if the DMA layer has no room; `ENOBUFS` if other calls use the memory
+    /// `ENOMEM`, also if the DMA layer has no space; `ENOBUFS` if other calls use the memory
     /// regions; `EIO` if the device cannot map the memory in a region.
     #[inline(always)]
     pub(crate) fn prepare(
@@ -160,13 +159,13 @@ impl Fetcher<'_> {
             tag: u32::MAX,
             posted: Posted::NEVER,
         };
-        // A context that was not in use has nothing to be fetched, so nothing needs to be dropped.
+        // A context that was not in use has no part to fetch, so nothing needs to be dropped.
         core::mem::forget(context.read.replace(read));
         Ok(())
     }
 
-    /// Makes more regions, or waits until other calls may have left room in the DMA layer. Returns
-    /// whether the call may find now what it has lacked. May sleep.
+    /// Allocates more regions, or waits until other calls may have left space in the DMA layer.
+    /// Returns whether the call may now find the missing resource. May sleep.
     #[cold]
     fn provide(&self, lack: Error, pauses: &mut u32) -> bool {
         match lack {
@@ -180,12 +179,12 @@ impl Fetcher<'_> {
         }
     }
 
-    /// Posts the RDMA Reads of a call that was prepared, or parks them. Returns whether operations
-    /// were posted that had been parked. Does not sleep.
+    /// Posts the RDMA Reads of a prepared call, or parks them. Returns whether parked operations
+    /// were posted. Does not sleep.
     ///
     /// # Errors
     ///
-    /// [`Broken`]: the call was dropped, and the connection is to be closed.
+    /// [`Broken`]: the call was dropped, and the connection must be closed.
     #[inline(always)]
     pub(crate) fn start(&self, call: KBox<Call>) -> Result<bool, Broken> {
         let segments = call.read.as_ref().map_or(0, |read| read.segments);
@@ -196,9 +195,9 @@ impl Fetcher<'_> {
     /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
     /// called again after an error.
     ///
-    /// The pages were those of other calls, of any connection. The bytes that this call does not
+    /// The pages come from earlier calls of any connection, so the bytes that this call does not
     /// fill are cleared. The pages belong to the device once the first RDMA Read is added, so they
-    /// are written before.
+    /// are written before that.
     fn fill(&self, call: &call::Call<'_>, shape: Shape, sink: &mut Sink) -> Result {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
@@ -274,7 +273,7 @@ fn clear_rest(pages: &mut [Page], len: usize) {
     }
 }
 
-/// Returns where a part begins in the pages, whose first byte is byte `first` of the call.
+/// Returns the offset of a part in the pages, whose first byte is byte `first` of the call.
 fn place(part: &Part, first: usize) -> Option<usize> {
     // CAST: `usize` has at least 32 bits.
     (part.at as usize).checked_sub(first)
@@ -335,7 +334,7 @@ pub(crate) fn receive<'a>(
         put_back(role, sink);
     }
     if role.spare.note_returned() {
-        // The oldest message may wait for regions that are free again.
+        // The oldest message may be waiting for the regions that are now free.
         role.ready.resume();
     }
     match placed {
@@ -344,7 +343,8 @@ pub(crate) fn receive<'a>(
     }
 }
 
-/// Gives the sink back to the connection, and its pages to the pool, except one for the next call.
+/// Returns the sink to the connection, and its pages to the pool, except for one that is kept for
+/// the next call.
 #[inline(always)]
 fn put_back(role: &Responder, mut sink: Sink) {
     if let Some(pages) = sink.pages() {

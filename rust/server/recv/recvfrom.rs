@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Receiving: how a thread of the service handles the oldest message.
+//! Receives calls: a thread of the service handles the oldest message.
 //!
 //! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
 //! with a receipt, and the Receive goes back to the device before the service works on the call.
@@ -121,7 +121,7 @@ fn begin<'a>(
     }
 }
 
-/// Gives a call to the service.
+/// Passes a call to the service.
 #[inline(always)]
 pub(crate) fn deliver<'a>(
     ep: &Endpoint,
@@ -135,8 +135,8 @@ pub(crate) fn deliver<'a>(
     }
 }
 
-/// Drops a call that cannot be received, and the connection. The requester sends the call again
-/// over a new one.
+/// Drops a call that cannot be received, and closes the connection. The requester repeats the call
+/// over a new connection.
 #[cold]
 pub(crate) fn give_up<'a>(
     ep: &Endpoint,
@@ -148,12 +148,12 @@ pub(crate) fn give_up<'a>(
     arriving.nothing()
 }
 
-/// The resource that a call lacks, so that its message stays in its Receive, and with it all later
-/// messages.
+/// The resource that a call lacks. Its message stays in its Receive, and all later messages wait
+/// behind it.
 enum Lack {
-    /// This number of pages.
+    /// Pages, of this number.
     Pages(usize),
-    /// Memory regions. Calls had given some back this many times before the call found too few.
+    /// Memory regions. Calls had returned regions this many times before the call found too few.
     Regions(u32),
 }
 
@@ -161,7 +161,7 @@ enum Lack {
 ///
 /// # Errors
 ///
-/// See [`Lack`]. The call is not counted then.
+/// See [`Lack`]. The call is not counted after an error.
 #[cold]
 fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lack> {
     let role = ep.role();
@@ -199,15 +199,15 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
     Ok(())
 }
 
-/// Keeps a message in its Receive, and with it all later messages, until other calls give back what
-/// its call lacks.
+/// Keeps a message in its Receive, and all later messages behind it, until other calls return the
+/// resource that its call lacks.
 #[cold]
 fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
     let role = ep.role();
     role.ready.stall(message);
     match lack {
         Lack::Pages(pages) => await_pages(ep, pages),
-        // A call that is received from now on finds that this one waits.
+        // A call that is received from now on finds that this message waits.
         Lack::Regions(returned) => {
             if role.spare.returned() != returned || !role.spare.uses_regions() {
                 role.ready.resume();
@@ -222,11 +222,11 @@ fn await_pages(ep: &Endpoint, pages: usize) {
     let role = ep.role();
     log::memory_used_up(role.budget.total >> (20 - PAGE_SHIFT));
     if role.wait_for_pages(pages).is_err() {
-        // Nothing would wake the connection. Over a new one the requester asks again.
+        // No event would wake the connection. The requester repeats the call over a new connection.
         ep.shared().force_close();
     }
     if ep.is_closed() {
-        // The worker that closes the connection may have ended the waiting before it began.
+        // The worker that closes the connection may have removed the queue before it was added.
         role.forget_waiting();
     }
 }
@@ -241,8 +241,8 @@ fn refuse(ep: &Endpoint, message: &Held, refusal: &Refusal) {
     send::refuse(ep, refusal);
 }
 
-/// Counts a call, and posts more Receives if the grant is to grow. `None` if the connection is
-/// being closed.
+/// Counts a call, and posts more Receives if the grant grows. `None` if the connection is being
+/// closed.
 #[inline(always)]
 fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
     let (context, more) = match ep.role().calls.begin(call, receive) {
@@ -263,12 +263,12 @@ fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call
 fn not_begun(ep: &Endpoint, call: &call::Call<'_>, why: &BeginError) {
     match why {
         BeginError::Excess => failure::close(ep.shared(), call.xid(), RequesterBreach::Credits),
-        // Without an answer the requester would wait; over a new connection it asks again.
+        // The requester would get no answer. It repeats the call over a new connection.
         BeginError::NoMemory => ep.shared().force_close(),
     }
 }
 
-/// Posts more Receives, because the grant is to grow. Without memory the grant stays as it is.
+/// Posts more Receives so that the grant can grow. Without memory the grant does not change.
 #[cold]
 fn grow(ep: &Endpoint, more: u32) {
     match ep.qp().add_receives(more) {

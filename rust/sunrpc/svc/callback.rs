@@ -2,7 +2,7 @@
 
 //! The connection over which a service calls its client (NFSv4.1 and later).
 //!
-//! SUNRPC makes one client transport for such a connection when the service first calls back, and
+//! SUNRPC makes a client transport for such a connection when the service first calls back, and
 //! uses it until the connection ends:
 //!
 //! ```text

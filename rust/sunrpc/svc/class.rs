@@ -69,9 +69,9 @@ impl<L: Listener> Class<L> {
 
 /// Registers `L` with SUNRPC. May sleep.
 ///
-/// A module does this last in its initialisation, because listeners may be created before this
-/// returns. The value must not be dropped before the module is unloaded; every transport holds a
-/// reference to the module.
+/// A module does this as the last step of its initialisation, because listeners may be created
+/// before this returns. The value must not be dropped before the module is unloaded; every
+/// transport holds a reference to the module.
 ///
 /// # Errors
 ///
@@ -109,7 +109,7 @@ pub(crate) unsafe fn register<L: Listener>(
     let class = KBox::pin(Class::<L> { raw, context }, GFP_KERNEL)?;
     let entered = REGISTERED.cmpxchg(core::ptr::null_mut(), class.as_raw(), Full);
     entered.map_err(|_| EBUSY)?;
-    // INVARIANT: The class has entered.
+    // INVARIANT: The class was entered above.
     let registration = ClassRegistration { class };
     // SAFETY: The class is complete, pinned and lives until it is unregistered.
     let rc = unsafe { raw::svc_reg_xprt_class(registration.class.as_raw()) };

@@ -2,7 +2,7 @@
 
 //! `struct svc_xprt_ops`: the functions through which SUNRPC calls a server transport.
 //!
-//! Listeners and connections have tables of their own, although they are of one class.
+//! Listeners and connections have separate tables, although they belong to one class.
 //! `svc_xprt_init()` sets the table of the class; [`New`] replaces it.
 //!
 //! SUNRPC calls the operations of a transport only with
@@ -234,8 +234,8 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.
 ///
-/// Always returns 0: whether a payload can be sent is decided when the whole reply is encoded.
-/// A payload that RPCSEC_GSS wraps is not marked, so it goes with the rest of the reply.
+/// Always returns 0: whether a payload can be sent is decided when the whole reply is encoded. A
+/// payload that RPCSEC_GSS wraps is not marked, so it is sent with the rest of the reply.
 ///
 /// # Safety
 ///
@@ -259,8 +259,8 @@ unsafe extern "C" fn result_payload<C: Connection>(
     0
 }
 
-/// Returns whether a flavor signs or encrypts results as a whole. They have no data item then (RFC
-/// 8267 section 2).
+/// Returns whether a flavor signs or encrypts results as a whole. Such results have no data item
+/// (RFC 8267 section 2).
 fn wraps_results(flavor: u32) -> bool {
     use raw::{rpc_auth_flavors_RPC_AUTH_GSS_KRB5I, rpc_auth_flavors_RPC_AUTH_GSS_KRB5P};
     let wrapping = rpc_auth_flavors_RPC_AUTH_GSS_KRB5I..=rpc_auth_flavors_RPC_AUTH_GSS_KRB5P;
@@ -315,7 +315,7 @@ unsafe extern "C" fn free<K, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
 }
 
 /// Implements `xpo_kill_temp_xprt`: the address was removed, and SUNRPC detaches the connection
-/// next. There is nothing to do before that.
+/// next. No action is needed before that.
 ///
 /// # Safety
 ///

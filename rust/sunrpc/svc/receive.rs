@@ -95,7 +95,7 @@ impl Layout {
 /// type of the context.
 type Brand<'a, X = ()> = PhantomData<(Cell<&'a ()>, X)>;
 
-/// A thread that is to receive a call over a busy connection.
+/// A thread that is about to receive a call over a busy connection.
 ///
 /// # Invariants
 ///
@@ -137,12 +137,12 @@ impl<'a, X> Incoming<'a, X> {
         }
     }
 
-    /// Returns whether the pages for the reply are the thread's own. If they are not, the thread
-    /// receives nothing, and SUNRPC replaces the pages before the thread receives again.
+    /// Returns whether the pages for the reply are the thread's own. If not, the thread receives
+    /// nothing, and SUNRPC replaces the pages before the thread receives again.
     ///
-    /// The replies of this transport leave no foreign pages ([`Reply::new`]), so this looks for
-    /// them when the thread last served another transport. SUNRPC receives a deferred call by
-    /// itself: the pages for its reply are checked only when the reply is sent.
+    /// The replies of this transport leave no foreign pages ([`Reply::new`]), so this checks only
+    /// if the thread last served another transport. SUNRPC itself receives a deferred call: the
+    /// pages for its reply are checked only when the reply is sent.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
     pub(super) fn owns_reply_pages(&self) -> bool {
@@ -151,7 +151,7 @@ impl<'a, X> Incoming<'a, X> {
         before == PROTOCOL || !self.disown()
     }
 
-    /// Leaves pages that are not the thread's own to SUNRPC. Returns whether there are any.
+    /// Leaves pages that are not the thread's own to SUNRPC. Returns whether there are such pages.
     #[cold]
     fn disown(&self) -> bool {
         // SAFETY: By the type invariants the request is that of this thread, and its slots are
@@ -170,8 +170,8 @@ impl<'a, X> Incoming<'a, X> {
         }
     }
 
-    /// Ends the busy state: from now on another thread may receive. To be called as soon as the
-    /// call is out of its queue. Does not sleep.
+    /// Ends the busy state: from now on another thread may receive. Call this as soon as the call
+    /// is out of its queue. Does not sleep.
     pub(crate) fn received(self) -> Arriving<'a, X> {
         // SAFETY: By the type invariants the transport is busy, and referenced by the request.
         unsafe { raw::svc_xprt_received((*self.rqst.as_ptr()).rq_xprt) };
@@ -323,8 +323,8 @@ impl<'a, X> Arriving<'a, X> {
     ///
     /// Those of the layout: `EMSGSIZE` if the call does not fit in the pages, or has a payload and
     /// an inline part of more than a page. `EINVAL` if the length of a part is no multiple of four,
-    /// or the payload lies behind the inline part. The thread has no call then, and `self` and the
-    /// context are returned.
+    /// or the payload lies behind the inline part. After an error the thread has no call, and
+    /// `self` and the context are returned.
     ///
     /// [`Connection::release`]: super::transport::Connection::release
     #[inline(always)]
@@ -383,7 +383,8 @@ impl<'a, X> Arriving<'a, X> {
     }
 }
 
-/// The proof that a thread has received a call or nothing, and that the connection is not busy.
+/// The proof that a thread has finished receiving, with or without a call, and that the connection
+/// is not busy.
 #[must_use]
 pub(crate) struct Receipt<'a> {
     len: c_int,

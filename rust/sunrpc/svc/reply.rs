@@ -4,8 +4,9 @@
 //!
 //! The service encodes a reply in the pages of `rq_respages`, so each page has to be the thread's
 //! own. A READ by splice puts pages of the page cache there instead, which are freed with the reply
-//! if they lie before `rq_next_page`. Where the service takes data out of a reply again, they may
-//! be left behind it. No reply to a call that a thread has received here is encoded there.
+//! if they lie before `rq_next_page`. If the service removes data from a reply again, such pages
+//! may remain behind `rq_next_page`. No reply to a call that a thread has received here is encoded
+//! in them.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;
@@ -66,8 +67,8 @@ impl<X> Reply<'_, X> {
     }
 
     /// Leaves all pages behind the reply that are not the thread's own to SUNRPC, which frees them
-    /// with those of the reply and refills their slots. To be called when the service truncated
-    /// the reply after it had put pages of the page cache there.
+    /// with those of the reply and refills their slots. Call this when the service truncated the
+    /// reply after it had put pages of the page cache there.
     pub(crate) fn disown_behind(&mut self) {
         // SAFETY: By the type invariants `rqst` is the calling thread's request, which no other
         // code accesses.
@@ -95,7 +96,7 @@ impl<X> Reply<'_, X> {
         usize::try_from(count).unwrap_or_default()
     }
 
-    /// Takes all pages of the reply. SUNRPC refills their slots before the thread receives again.
+    /// Takes all pages of the reply. SUNRPC refills the slots before the thread receives again.
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl<X> Reply<'_, X> {
         Ok(())
     }
 
-    /// Keeps the page of a reply of one page for the thread's next reply, which saves freeing and
-    /// allocating it. Returns false if the reply has more pages; SUNRPC frees them all.
+    /// Keeps the page of a single-page reply for the thread's next reply, which saves freeing and
+    /// allocating a page. Returns false if the reply has more pages; SUNRPC then frees them all.
     ///
     /// The first page is never a page of the page cache, since it holds the reply's head.
     pub(crate) fn keep(self) -> bool {
@@ -164,8 +165,8 @@ impl ReplySlots<'_> {
         Self(rqst, PhantomData)
     }
 
-    /// Returns whether the page behind the reply is not the thread's own. A service that takes data
-    /// out of a reply leaves its pages from there on.
+    /// Returns whether the page behind the reply is not the thread's own. A service that removes
+    /// data from a reply leaves its pages from there on.
     #[inline]
     pub(super) fn first_is_shared(&self) -> bool {
         // SAFETY: By the type invariants only this thread accesses the request, and each slot

@@ -194,7 +194,7 @@ mod suite {
         assert!(thread.reply(1, &mut call).is_some());
         assert_eq!(thread.refilled(), 1);
         let shared = [thread.share(1)?, thread.share(2)?];
-        // A reply of one page is not kept then.
+        // In that case a reply of one page is not kept.
         assert!(!thread.reply(1, &mut call).ok_or(EINVAL)?.keep());
         assert_eq!(thread.refilled(), 3);
         // Those of the reply itself go with it.

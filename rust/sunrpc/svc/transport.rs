@@ -99,12 +99,12 @@ pub(crate) trait Listener: Send + Sync + Sized + 'static {
 /// Contexts of the methods:
 ///
 /// - [`new`](Self::new): a thread of the service; may sleep.
-/// - [`has_room`](Self::has_room): any context that enqueues the transport, also softirq. It reads
-///   atomics and does nothing else.
+/// - [`has_room`](Self::has_room): any context that enqueues the transport, also softirq. It only
+///   reads atomics.
 /// - [`receive`](Self::receive): a thread of the service, one at a time until
 ///   [`Incoming::received`]; may sleep.
-/// - [`mark_payload`](Self::mark_payload) and [`send`](Self::send): threads of the service, several
-///   at once, also at the same time as `detach`; may sleep.
+/// - [`mark_payload`](Self::mark_payload) and [`send`](Self::send): threads of the service,
+///   possibly several at once and concurrently with `detach`; may sleep.
 /// - [`release`](Self::release): a thread of the service or a worker of a cache, also after
 ///   `detach`; may sleep.
 /// - [`detach`](Self::detach): a thread of the service or the task that shuts it down; may sleep.
@@ -141,21 +141,21 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     ///
     /// # Errors
     ///
-    /// Any; the connection is not established then.
+    /// Any; after an error the connection is not established.
     fn new(request: Self::Request, args: AcceptArgs<'_>) -> impl PinInit<Self, Error>;
 
     /// Returns the address at which the peer reached this host.
     fn local(&self) -> SockAddr;
 
     /// Returns the peer's address. The duplicate reply cache compares it, so it must not change
-    /// when the same peer connects again: a port that the peer does not choose is to be 0.
+    /// when the same peer reconnects: a port that the peer does not choose must be 0.
     fn remote(&self) -> SockAddr;
 
-    /// Returns whether the connection can take a reply. When it returns true again, the connection
-    /// must call [`SvcXprt::room_regained`].
+    /// Returns whether the connection can accept a reply. When the result becomes true again, the
+    /// connection must call [`SvcXprt::room_regained`].
     fn has_room(&self) -> bool;
 
-    /// Receives one call, if there is one.
+    /// Receives a call, if there is one.
     fn receive<'a>(
         &self,
         xprt: &SvcXprt<Connected>,

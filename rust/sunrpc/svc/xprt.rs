@@ -4,11 +4,12 @@
 //!
 //! # Creation
 //!
-//! `svc_xprt_init()` makes a transport that is busy, with one reference. While it is busy SUNRPC
-//! calls no operation for it, so its implementation is created after that and may already hold a
-//! [`Handle`]. If the implementation cannot be created, the reference is put. SUNRPC then frees the
-//! transport and puts its module reference, and puts a second module reference because `xpo_create`
-//! or `xpo_accept` failed. [`New`] therefore takes a module reference before it puts the transport.
+//! `svc_xprt_init()` makes a transport that is busy, with one reference. While the transport is
+//! busy SUNRPC calls no operation for it, so the implementation is created after that and may
+//! already hold a [`Handle`]. If the implementation cannot be created, the reference is put. SUNRPC
+//! then frees the transport and puts its module reference, and puts a second module reference
+//! because `xpo_create` or `xpo_accept` failed. [`New`] therefore takes a module reference before
+//! it puts the transport.
 //!
 //! # Teardown
 //!
@@ -275,11 +276,11 @@ impl SvcXprt<Connected> {
     }
 }
 
-/// Returns whether a connection has room, where SUNRPC asks after it has set `XPT_DATA` or cleared
-/// `XPT_BUSY`. No barrier of SUNRPC orders that before the check.
+/// Returns whether a connection has room. SUNRPC calls this after it has set `XPT_DATA` or cleared
+/// `XPT_BUSY`, without a barrier that orders that before the check.
 pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
-    // ORDERING: pairs with the barrier in `room_regained`. Either the second check finds the
-    // room, or that context finds the flags changed, and enqueues the transport.
+    // ORDERING: pairs with the barrier in `room_regained`. Either the second check succeeds, or
+    // that context finds the flags changed and enqueues the transport.
     has_room() || {
         smp_mb(Full);
         has_room()

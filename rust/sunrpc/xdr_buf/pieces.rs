@@ -24,9 +24,9 @@ const PAGE: u32 = PAGE_SIZE as u32;
 ///
 /// # Invariants
 ///
-/// - `buf` is well-formed as [`super::XdrBuf`] has it.
+/// - `buf` upholds the invariants of [`super::XdrBuf`].
 /// - `at + left` does not overflow.
-/// - The range goes on with `pages`, and after that with the `left` bytes from `at` on.
+/// - The range continues with `pages`, and after that with the `left` bytes from `at` on.
 #[derive(Clone)]
 pub(crate) struct Pieces<'a> {
     buf: &'a raw::xdr_buf,
@@ -143,8 +143,8 @@ impl Pieces<'_> {
         piece
     }
 
-    /// Goes on with the buffer's pages, of which `skip` bytes are not part of the range. Returns
-    /// the first piece of them.
+    /// Continues with the buffer's pages, of which the first `skip` bytes are not part of the
+    /// range. Returns their first piece.
     fn begin_pages(&mut self, skip: u32) -> Option<Piece> {
         let pages = payload(self.buf, skip, self.left);
         self.skip(pages.len());

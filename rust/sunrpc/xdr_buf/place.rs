@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Copying a reply to the buffer in which its receiver expects it.
+//! Copies a reply to the buffer in which its receiver expects it.
 //!
 //! SUNRPC has two descriptions of a reply's buffer, `rq_rcv_buf` for the decoder and
 //! `rq_private_buf` for the transport, which must be equal when the RPC is completed.

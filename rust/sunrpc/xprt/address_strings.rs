@@ -26,9 +26,9 @@ use crate::raw;
 const BUFFERS: usize = 4;
 
 /// A string that SUNRPC reads without a lock. Each new value goes to the next buffer, so that a
-/// reader sees either the old or the new value. A buffer is used again for the fourth value after
-/// its own: C code that reads a string for so long may read a mixture of two values, which still
-/// ends in a NUL. Rust code never reads the buffers.
+/// reader sees either the old or the new value. A buffer is reused for the fourth value after its
+/// own: C code that reads a string that long may read a mixture of two values, which still ends in
+/// a NUL. Rust code never reads the buffers.
 struct UnlockedText {
     buffers: [AddrText; BUFFERS],
     current: usize,

@@ -18,8 +18,8 @@ use super::transport::Transport;
 use crate::raw;
 use crate::work::Queue;
 
-/// Registered classes of this module. The `setup` hook has no parameter for its class, so it looks
-/// the class up here.
+/// Registered classes of this module. The `setup` hook has no parameter for its class, so the hook
+/// finds the class here.
 static REGISTERED: [Atomic<*mut Class>; 4] = [const { Atomic::new(core::ptr::null_mut()) }; 4];
 
 /// `struct xprt_class` with its netids: the C structure ends in an array of them.
@@ -124,8 +124,8 @@ impl Class {
 ///
 /// Transports may be created before this returns. The value must not be dropped before the module
 /// is unloaded; every transport holds a reference to the module. A module whose initialisation
-/// fails is freed whatever refers to it: after this function has succeeded, initialisation must not
-/// fail unless [`ClassRegistration::retract`] permits it.
+/// fails is freed even if transports refer to it: after this function has succeeded, initialisation
+/// must not fail unless [`ClassRegistration::retract`] permits it.
 ///
 /// # Errors
 ///
@@ -230,8 +230,8 @@ impl<T: Transport> ClassRegistration<T> {
         (references > 1).then_some(self)
     }
 
-    /// Makes SUNRPC forget the class, after which no transport of it is created. Does nothing for a
-    /// class that is not registered.
+    /// Unregisters the class, after which no transport of it is created. Has no effect on a class
+    /// that is not registered.
     fn unregister(&self) {
         // SAFETY: The class is valid.
         unsafe { raw::xprt_unregister_transport(self.class.as_raw()) };

@@ -111,7 +111,7 @@ impl<T: Transport> Worker<T> {
 }
 
 /// Initialises those members of a new transport that control connecting. If it does not connect,
-/// all time-outs stay 0, so that SUNRPC does not close it when it is idle.
+/// all timeouts stay 0, so that SUNRPC does not close it when it is idle.
 pub(super) fn init_raw<T: Transport>(xprt: &mut raw::rpc_xprt) {
     if !T::HAS_CONNECT {
         // The connection exists before the transport does.
@@ -215,10 +215,10 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
     if until(xprt.connect_state().next_attempt.load(Relaxed)) != 0 {
         return schedule(xprt);
     }
-    // There is no connection. A close that was requested since the last one was closed (by a task
-    // that finds out late about a failed attempt, or by the removal of a device) must not close the
-    // new one. If a request arrives between this test and the clearing, there is still no newer
-    // connection.
+    // There is no connection. A close that was requested since the last connection was closed (by a
+    // task that learns late of a failed attempt, or by the removal of a device) must not close the
+    // new connection. If a request arrives between this test and the clearing, there is still no
+    // newer connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
     let scopes = scopes(xprt);
     xprt.connect_state().attempt.store(now(), Relaxed);
@@ -249,8 +249,8 @@ fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
     true
 }
 
-/// Checks the connection for the loss of a peer that no event reports, and queues itself again
-/// while there is a connection. Connecting queues it the first time. Process context, may sleep.
+/// Checks the connection for the loss of a peer that no event reports, and requeues itself while
+/// there is a connection. Connecting queues it first. Process context, may sleep.
 ///
 /// # Safety
 ///
@@ -359,7 +359,7 @@ impl<T: Transport> Xprt<T> {
             .load(Relaxed)
             .wrapping_add(msecs_to_jiffies(millis));
         // SAFETY: The transport is alive. The member is written under `transport_lock`; a stale
-        // value delays this one attempt differently and does no other harm.
+        // value only changes the delay of this attempt.
         let longest = unsafe { (&raw const (*raw_xprt).max_reconnect_timeout).read_volatile() };
         let latest = state.attempt.load(Relaxed).wrapping_add(longest);
         let late = is_before(latest, wanted);
@@ -368,7 +368,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Implements the `set_connect_timeout` operation: NFSv4 wants to detect a dead server within
-    /// its lease time. Both time-outs are in jiffies, and can only become shorter. Takes
+    /// its lease time. Both timeouts are in jiffies, and can only become shorter. Takes
     /// `transport_lock`.
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         // SAFETY: The transport is alive. `transport_lock` protects these members and
@@ -392,8 +392,7 @@ impl<T: Transport> Xprt<T> {
         if T::LIVENESS_INTERVAL == 0 {
             return;
         }
-        // Rounding to a full second lets the processor wake up once for all timers that are not
-        // urgent.
+        // Rounding to a full second lets the processor wake up once for all non-urgent timers.
         // SAFETY: The function has no preconditions.
         let delay = unsafe { k::round_jiffies_relative(secs(T::LIVENESS_INTERVAL)) };
         queue(self, &self.connect_state().liveness_work, delay);

@@ -67,7 +67,7 @@ impl<T: Transport> Xprt<T> {
     /// Process context; does not sleep. Takes `transport_lock` if the number has changed.
     pub(crate) fn set_credits(&self, credits: u32) {
         let cwnd = scaled(credits.max(1));
-        // SAFETY: The transport is alive. A stale value does no harm: either it differs and is
+        // SAFETY: The transport is alive. A stale value is harmless: either it differs and is
         // compared again under the lock, or another thread has just set the same value.
         if unsafe { (&raw const (*self.as_raw()).cwnd).read_volatile() } != cwnd {
             self.change_credits(cwnd);
@@ -89,8 +89,8 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Takes a credit for `rqst`, unless it has one. Returns `false` if there is none left; SUNRPC
-    /// wakes the task when there is one, see
+    /// Takes a credit for `rqst`, unless it has one. Returns `false` if no credit is left; SUNRPC
+    /// wakes the task when a credit is returned, see
     /// [`SendError::NoCredit`](super::transport::SendError::NoCredit).
     ///
     /// Send lock held. Takes `transport_lock` if there is a credit to take.
@@ -181,7 +181,7 @@ impl<T: Transport> Xprt<T> {
     ///
     /// SUNRPC exports no function for this alone. Setting `XPRT_WRITE_SPACE` and announcing write
     /// space at once has the same effect: a task that goes to sleep in between does so under
-    /// `transport_lock`, which the announcement takes before it looks for sleeping tasks.
+    /// `transport_lock`, which the announcement takes before it searches for sleeping tasks.
     fn wake_sender(&self) {
         self.wait_for_buffer_space();
         self.wake_write_space();

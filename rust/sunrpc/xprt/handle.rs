@@ -123,8 +123,7 @@ impl<T: Transport> XprtState<T> {
     }
 }
 
-/// Returns the RPC time-out of a new client: 60 seconds without retries, as the stock transport has
-/// it.
+/// Returns the RPC timeout of a new client: 60 seconds without retries, as in the stock transport.
 pub(super) fn default_timeout() -> raw::rpc_timeout {
     raw::rpc_timeout {
         to_initval: secs(60),
@@ -215,8 +214,8 @@ impl<T: Transport> Xprt<T> {
         unsafe { Net::from_raw((*self.as_raw()).xprt_net) }
     }
 
-    /// Limits the payload of one RPC to a number of bytes, unless the limit is `fixed`. Returns
-    /// whether the limit allows no more than that.
+    /// Limits the payload of one RPC to `bytes`, unless the limit is `fixed`. Returns whether the
+    /// limit is at most `bytes`.
     ///
     /// NFS reads the limit when the first RPCs of a mount have succeeded. Only the connect worker
     /// calls this.
@@ -274,7 +273,7 @@ impl<T: Transport> Xprt<T> {
         unsafe { raw::rr_xprt_abandoned(self.as_raw()) }
     }
 
-    /// Returns whether SUNRPC waits for the reply to a call, sent or not. A call may be added or
+    /// Returns whether SUNRPC waits for the reply to a call, sent or unsent. A call may be added or
     /// removed at any time.
     pub(crate) fn has_calls(&self) -> bool {
         // SAFETY: The transport is alive. Other threads change the root of the tree, so it is read
@@ -306,9 +305,9 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Calls `post`, which fails with `full` if a resource is exhausted whose return
-    /// [`Self::wake_write_space`] announces. In that case the function calls `noted`, asks SUNRPC
-    /// to wait, and calls `post` once more, so that a resource which returns in between wakes the
-    /// waiters. Send lock held.
+    /// [`Self::wake_write_space`] announces. In that case, calls `noted`, makes SUNRPC wait, and
+    /// calls `post` once more, so that a resource that is returned in between wakes the waiters.
+    /// Send lock held.
     ///
     /// # Errors
     ///
@@ -337,7 +336,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Reports that the connection was closed, and wakes all tasks that wait for it. The caller of
-    /// [`Transport::close`] does this; harmless at other times. Takes `transport_lock`.
+    /// [`Transport::close`] calls this; harmless at other times. Takes `transport_lock`.
     pub(crate) fn disconnect_done(&self) {
         // SAFETY: The transport is alive.
         unsafe { raw::xprt_disconnect_done(self.as_raw()) };

@@ -170,8 +170,8 @@ unsafe extern "C" fn buf_free<T: Transport>(task: *mut raw::rpc_task) {
     }
 }
 
-/// Returns the resources that few RPCs hold at their end: a credit, the pages of a cipher, a large
-/// buffer.
+/// Returns the resources that only few RPCs still hold at their end: a credit, the pages of a
+/// cipher, a large buffer.
 ///
 /// # Safety
 ///
@@ -365,7 +365,7 @@ unsafe extern "C" fn connect<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut 
     unsafe { connecting::begin(Xprt::<T>::from_raw(xprt), NonNull::new_unchecked(task)) };
 }
 
-/// Handles the time-out of an RPC that waits for its reply. Process context, from the task itself.
+/// Handles the timeout of an RPC that waits for its reply. Process context, from the task itself.
 ///
 /// # Safety
 ///
@@ -391,7 +391,7 @@ unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut ra
     xprt.data().timer(xprt, rqst, fails);
 }
 
-/// Sets the time-outs for connecting and reconnecting, in jiffies. Process context.
+/// Sets the timeouts for connecting and reconnecting, in jiffies. Process context.
 ///
 /// # Safety
 ///
@@ -407,13 +407,13 @@ unsafe extern "C" fn set_connect_timeout<T: Transport>(
     xprt.set_connect_timeout(connect, reconnect);
 }
 
-/// Allows swap over the transport. There is nothing to prepare: the connect worker reads SUNRPC's
+/// Enables swap over the transport. No preparation is needed: the connect worker reads SUNRPC's
 /// counter of swap users for each attempt.
 extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
     0
 }
 
-/// Reverts [`enable_swap`], which has prepared nothing.
+/// Reverts [`enable_swap`], which prepares nothing.
 extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
 
 /// Prepares the transport for `min_reqs` concurrent callbacks. Process context, may sleep.
@@ -454,7 +454,7 @@ unsafe extern "C" fn bc_free_rqst(rqst: *mut raw::rpc_rqst) {
     unsafe { backchannel::free(NonNull::new_unchecked(rqst)) };
 }
 
-/// Ends a session, or the backchannel of a transport that goes away. The preallocated requests stay
-/// for the next session, and are freed with the transport. No call is accepted in between, because
-/// SUNRPC has cleared `bc_serv` first.
+/// Ends a session, or the backchannel of a transport that is being destroyed. The preallocated
+/// requests stay for the next session, and are freed with the transport. No call is accepted in
+/// between, because SUNRPC has cleared `bc_serv` first.
 extern "C" fn bc_destroy(_xprt: *mut raw::rpc_xprt, _max_reqs: c_uint) {}

@@ -94,7 +94,7 @@ impl Drop for QueueLock {
     }
 }
 
-/// A request whose reply was received, and on which no other thread works. If it is dropped, the
+/// A request whose reply was received, and that no other thread uses. If the value is dropped, the
 /// request stays pending.
 ///
 /// # Invariants
@@ -125,7 +125,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// Completes the RPC with a reply of `len` bytes, which is in place. Does not sleep. Takes
     /// `queue_lock`.
     ///
-    /// SUNRPC takes a length of 0 for a missing reply, so the RPC fails if `len` is 0.
+    /// SUNRPC interprets a length of 0 as a missing reply, so the RPC fails if `len` is 0.
     #[inline(always)]
     pub(crate) fn complete(self, len: u32) {
         match i32::try_from(len) {
@@ -203,7 +203,8 @@ impl<T: Transport> Drop for Pinned<'_, T> {
     }
 }
 
-/// A [`Pinned`] that does not borrow the transport. If it is dropped, the request stays pending.
+/// A [`Pinned`] that does not borrow the transport. If the value is dropped, the request stays
+/// pending.
 ///
 /// # Invariants
 ///

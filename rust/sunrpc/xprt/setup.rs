@@ -16,9 +16,9 @@
 //!
 //! # Teardown
 //!
-//! SUNRPC's last `xprt_put()` takes the send lock for good (it waits for a sender, a connect worker
-//! or a close to release it) and calls the `destroy` operation from a worker of a system queue.
-//! That operation only queues [`destroy_worker`] on this module's own queue. The worker
+//! SUNRPC's last `xprt_put()` takes the send lock permanently (it waits for a sender, a connect
+//! worker or a close to release it) and calls the `destroy` operation from a worker of a system
+//! queue. That operation only queues [`destroy_worker`] on this module's own queue. The worker
 //!
 //! 1. waits until SUNRPC's worker has returned;
 //! 2. cancels the connect worker, which may still be running, and then the liveness worker, which

@@ -8,7 +8,7 @@
 //! `max_reqs`, SUNRPC neither allocates nor frees a slot.
 //!
 //! `call_allocate()` of `net/sunrpc/clnt.c` defines the task of the operation `buf_alloc`. Each
-//! slot has a persistent buffer, which is large enough for both parts of nearly all RPCs. Other
+//! slot has a persistent buffer, which is large enough for call and reply of nearly all RPCs. Other
 //! RPCs get a larger buffer until they end.
 
 use core::cell::{Cell, UnsafeCell};

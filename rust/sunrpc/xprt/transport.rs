@@ -152,7 +152,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Size in bytes of the persistent buffer of each slot, which holds call and reply headers. An
     /// RPC that needs more gets a buffer of its own until it ends.
     const BUFFER_SIZE: usize = 4096;
-    /// Minimum RPC time-out, in seconds, that the NFS client can set in order to detect a dead
+    /// Minimum RPC timeout, in seconds, that the NFS client can set in order to detect a dead
     /// server within its lease time.
     const TIMEOUT_MIN: u32 = 10;
     /// Maximum time from the start of one connection attempt to the start of the next, in seconds.
@@ -162,14 +162,14 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Seconds between two calls of [`Self::check_liveness`]; 0 for none.
     const LIVENESS_INTERVAL: u32 = 0;
     /// Number of concurrent backchannel calls, which the NFS client announces in `CREATE_SESSION`.
-    /// Linux's nfsd takes 0 for the maximum.
+    /// Linux's nfsd interprets 0 as the maximum.
     const BACKCHANNEL_SLOTS: u32 = 1;
     /// Number of preallocated backchannel requests. It should exceed [`Self::BACKCHANNEL_SLOTS`],
     /// because the peer may make the next call before SUNRPC has freed the request of the previous
     /// call. With 0 every backchannel call is refused.
     const BACKCHANNEL_REQUESTS: u32 = 0;
 
-    /// Returns the number of request slots of a new transport, which is the largest number of RPCs
+    /// Returns the number of request slots of a new transport, which is the maximum number of RPCs
     /// in progress. Called once for each transport.
     fn slots() -> u32;
 
@@ -178,7 +178,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
 
     /// Creates the transport.
     ///
-    /// An object that has to refer to the transport later gets an [`XprtHandle`](super::XprtHandle)
+    /// An object that must refer to the transport later gets an [`XprtHandle`](super::XprtHandle)
     /// from [`Xprt::handle`] when it is created.
     fn new(args: &CreateArgs, context: &Self::Context) -> impl PinInit<Self, Error>;
 
@@ -193,7 +193,7 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// completed. The caller wakes pending RPCs, which are then sent again. Must be idempotent.
     fn close(&self, xprt: &Xprt<Self>);
 
-    /// Closes the connection for good. No RPC is left, and no other method is called after this
+    /// Closes the connection permanently. No RPC is left, and no other method is called after this
     /// method.
     ///
     /// Must also cause all [`XprtHandle`](super::XprtHandle)s to be dropped soon, including those
@@ -212,16 +212,17 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// the request. Runs without the send lock, possibly without a connection.
     ///
     /// Called once each time the call is encoded. It is *not* called again when a call that has not
-    /// been sent goes to a new connection: [`Self::send`] must detect that.
-    /// No reply can be matched to the request at this time. The method must undo what an earlier
-    /// transmission of the request left behind.
+    /// been sent goes to a new connection: [`Self::send`] must detect that. No reply can be matched
+    /// to the request at this time. The method must undo the effects of an earlier transmission of
+    /// the request.
     ///
     /// # Errors
     ///
     /// - `EAGAIN`, `ENOMEM`: SUNRPC encodes and prepares the call again after 60 ms.
     /// - Any other errno: the RPC fails with it.
     ///
-    /// A lack of something that [`Self::send`] can obtain later, such as a connection, is no error.
+    /// It is not an error if something is missing that [`Self::send`] can obtain later, such as a
+    /// connection.
     fn prepare(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result;
 
     /// Sends a call. Send lock held, request pinned. Must not wait for memory or for the peer.
@@ -268,8 +269,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
         build_error!(VTABLE_DEFAULT_ERROR)
     }
 
-    /// Returns when the next connection attempt is to start, on the clock of `outage`. If that time
-    /// has passed, the attempt starts at once. `random` is a fresh random number.
+    /// Returns when the next connection attempt starts, on the clock of `outage`. If that time has
+    /// passed, the attempt starts at once. `random` is a fresh random number.
     ///
     /// Called when RPCs ask for a connection, except for the first attempt of an outage. Send lock
     /// held; must not sleep.
@@ -295,8 +296,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// [`Self::close`] may run at the same time.
     fn check_liveness(&self, _xprt: &Xprt<Self>) {}
 
-    /// Handles the time-out of an RPC that waits for its reply. If `fails`, the RPC ends with this
-    /// time-out, as on a soft mount. Otherwise SUNRPC sends the call again or continues to wait,
+    /// Handles the timeout of an RPC that waits for its reply. If `fails`, the RPC ends with this
+    /// timeout, as on a soft mount. Otherwise SUNRPC sends the call again or continues to wait,
     /// either of which requires a new connection. The transport may have made that already. Must
     /// not sleep.
     fn timer(&self, xprt: &Xprt<Self>, _rqst: Rqst<'_, Self>, fails: bool) {
@@ -313,18 +314,17 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// SUNRPC has asked for it or [`Self::retry_unreported`] has. Send lock held; must not sleep.
     fn attempt_planned(&self, _xprt: &Xprt<Self>, _delay: u32) {}
 
-    /// Records that SUNRPC shortened its time-outs for connecting and reconnecting, in jiffies.
-    /// Must not sleep.
+    /// Records that SUNRPC shortened its timeouts for connecting and reconnecting, in jiffies. Must
+    /// not sleep.
     fn timeouts_changed(&self, _xprt: &Xprt<Self>, _connect: usize, _reconnect: usize) {}
 
     /// Attaches the new transport to the connection `server`, which must not be used after this
-    /// method has returned: objects that calls and replies need have references of their own. A
-    /// handle of `xprt` that is given to the connection is to be dropped by [`Self::close`]. Called
-    /// once.
+    /// method has returned: objects that calls and replies need have references of their own.
+    /// [`Self::close`] must drop a handle of `xprt` that is given to the connection. Called once.
     ///
     /// # Errors
     ///
-    /// Any; no handle is left then.
+    /// Any; after an error no handle is left.
     fn attach(&self, _xprt: &Xprt<Self>, _server: &SvcXprt<Connected>) -> Result {
         build_error!(VTABLE_DEFAULT_ERROR)
     }

@@ -10,19 +10,19 @@
 //! S: the sizes of the first format hold in version two as well, from the first message on
 //! (Documentation/wire.rst, "Versions in private data").
 //!
-//! RFC 8797 section 6 lets a new format have an identifier of its own. This format is experimental:
-//! it has no entry in the registry of section 8. It stands behind the eight bytes of the first
-//! format, at any offset. Peers that know the first format alone read its eight bytes and nothing
-//! else. Both formats take 16 bytes. The field is smallest in a request of the InfiniBand
-//! connection manager, with 56 bytes.
+//! RFC 8797 section 6 permits new formats with their own identifiers. This format is experimental:
+//! it has no entry in the registry of section 8. It follows the eight bytes of the first format, at
+//! any offset. Peers that know only the first format read its eight bytes and nothing else. Both
+//! formats take 16 bytes. The field is smallest in a request of the InfiniBand connection manager,
+//! with 56 bytes.
 //!
 //! The identifier is the first four bytes of the SHA-256 digest of the text "RPC-over-RDMA CM
-//! private data: supported versions". It was compared with the bytes that may stand near it: it
-//! has no byte of the first format's identifier, none of its bytes is zero as padding is, and its
-//! first byte is none of the fixed bytes of the first format.
+//! private data: supported versions". It cannot be confused with the bytes around it: it shares no
+//! byte with the first format's identifier, none of its bytes is zero as padding is, and its first
+//! byte differs from all fixed bytes of the first format.
 //!
-//! A format that is absent, cut short, of another format version, or with an impossible range says
-//! nothing. The peer is then treated as one that knows the first format only.
+//! A format that is absent, truncated, of another format version, or with an impossible range is
+//! ignored. The peer is then treated as one that knows only the first format.
 
 use super::super::Version;
 

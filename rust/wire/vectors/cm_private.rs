@@ -160,7 +160,7 @@ fn check_versions() -> Result<(), &'static str> {
 }
 
 /// A second format that is not valid, or not behind the first one, says nothing. The first format
-/// is read all the same.
+/// is read nevertheless.
 //~ 8797-5-1 other layers are passed over
 fn check_no_versions() -> Result<(), &'static str> {
     for len in 8..WITH_VERSIONS.len() {

@@ -21,7 +21,7 @@ pub enum OpType {
 }
 
 impl OpType {
-    /// Returns the operation with this code. A responder answers any other code by
+    /// Returns the operation with this code. A responder answers any other code with
     /// RDMA2_ERR_INVAL_OPTION (version two, section 3.1).
     //= V2-3.3-1 all are known, or none
     pub const fn from_u32(n: u32) -> Option<Self> {

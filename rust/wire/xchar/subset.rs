@@ -17,7 +17,7 @@ pub struct Subset<'a> {
 }
 
 impl<'a> Subset<'a> {
-    /// Decodes an `xcharsubset`. Elements that its list lacks do no harm.
+    /// Decodes an `xcharsubset`. Elements that its list lacks are harmless.
     pub(super) fn decode(c: &mut Cursor<'a>) -> Result<Self, DecodeError> {
         // CAST: `usize` has at least 32 bits. A length beyond the input is refused.
         let len = (c.word()? as usize).saturating_mul(4);
@@ -66,7 +66,7 @@ pub(super) const fn bit(n: u32) -> u32 {
 /// The outcome of one requested change (section 4.3).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disposition {
-    /// The change is in effect.
+    /// The change is effective.
     Done,
     /// The change was refused, or the characteristic is not known.
     Rejected,

@@ -17,8 +17,8 @@ impl Id {
     pub const REMOTE_INVALIDATION: Self = Self(2);
     /// XCHAR_BRS, section 3.3.
     pub const BACKWARD_SUPPORT: Self = Self(3);
-    /// The threshold that the sender prefers. It is one of ours, in the range for experiments
-    /// (section 6.2), and means this only between peers whose private data say so.
+    /// The threshold that the sender prefers. It is this module's own, in the range for experiments
+    /// (section 6.2), and has this meaning only between peers whose private data say so.
     pub const PREFERRED_THRESHOLD: Self = Self(0xffff_ffb5);
 }
 
@@ -56,7 +56,7 @@ impl BackwardSupport {
 pub enum Characteristic<'a> {
     /// The sender has posted Receives of at least this many bytes (section 3.1).
     ReceiveBufferSize(u32),
-    /// The sender as requester is prepared for Send With Invalidate (section 3.2).
+    /// As a requester, the sender is prepared for Send With Invalidate (section 3.2).
     RemoteInvalidation(bool),
     /// The sender's support of backward-direction messages (section 3.3).
     BackwardSupport(BackwardSupport),
@@ -109,7 +109,7 @@ impl<'a> Characteristic<'a> {
             Id::BACKWARD_SUPPORT => word()
                 .and_then(BackwardSupport::from_u32)
                 .map(Self::BackwardSupport),
-            // Others may use the number for something else.
+            // Other implementations may use the number differently.
             Id::PREFERRED_THRESHOLD if data.len() == 4 => word().map(Self::PreferredThreshold),
             _ => Some(Self::Other { id, data }),
         }

@@ -150,7 +150,7 @@ AGAIN = "rdma link del rxe0; rdma link add rxe0 type rxe netdev eth0"
 def test_server_that_ends_the_handshake(pair: Pair, relay: Relay) -> None:
     """The server still has a connection to the queue pair of this number, and ends the handshake.
 
-    That one is gone with its device, and nothing has told the server. The mount tries again.
+    That one is gone with its device, and the server is not notified. The mount retries.
     """
     begin = f"connecting to {SERVER_ADDRESS} port 20049: "
     pair.client.sh(AGAIN)
@@ -158,7 +158,7 @@ def test_server_that_ends_the_handshake(pair: Pair, relay: Relay) -> None:
     relay.set("blackout", 1)
     pair.client.sh(f"umount -f -l {MOUNT_POINT}; {AGAIN}", timeout=120)
     relay.set("blackout", 0)
-    with _one_line(pair.client, CLIENT, "no message, it tries again", begin):
+    with _one_line(pair.client, CLIENT, "no message, it retries", begin):
         pair.mount("3", options="nolock")
     pair.umount()
 

@@ -56,7 +56,7 @@ ALONE = {
     "hard": ({"hard": 1}, "announced"),
     "late": ({"late": 50_000, "hard": 1}, "announced"),
     "batch": ({"batch": 2, "late": 2_000}, "split"),
-    "enomem": ({"enomem": 100}, "failed"),
+    "enomem": ({"enomem": 20}, "failed"),
     "slow": ({"slow": 200}, "slowed"),
 }
 
@@ -74,8 +74,10 @@ def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> No
     worker.await_progress(100, 200)
     print(f"the longest time without a success: {worker.standstill():.1f} s")
     for device, count in zip(devices, before, strict=True):
-        print(f"{counter}: {device.get(counter) - count}")
-        assert device.get(counter) > count
+        moved = device.get(counter) - count
+        print(f"{counter} on the {device.guest_name}: {moved}")
+        # A server maps no regions over rxe.
+        assert moved or (change == "slow" and device is devices[1])
         device.calm()
     _finish(pair, worker, devices)
 

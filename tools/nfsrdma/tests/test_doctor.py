@@ -234,7 +234,7 @@ def test_more_calls_than_threads_are_no_failure() -> None:
     _many_clients(host)
     found = doctor.examine(host, None)
     (finding,) = found.findings
-    assert finding.text == "nfsd has 8 threads, and its clients have 9 calls under way"
+    assert finding.text == "nfsd has 8 threads, and its clients have 9 calls in progress"
     assert finding.fix.startswith("rpc.nfsd 16 ")
     assert found.status == 0
 

@@ -64,7 +64,7 @@ def test_full_table() -> None:
     interface(host, addr_info=[host.eth0["addr_info"][0] | {"prefixlen": 24}])
     (finding,) = doctor.examine(host, None).findings
     assert finding.text == (
-        "all 3 GIDs of port 1 of device rxe0 are taken: 10.0.0.2 has none (addresses without: 1)"
+        "all 3 GIDs of port 1 of device rxe0 are in use: 10.0.0.2 has none (addresses without: 1)"
     )
     again = "10.0.0.2/24 dev eth0"
     assert finding.fix.endswith(f"\nip address del {again} && ip address add {again}")

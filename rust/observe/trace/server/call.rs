@@ -118,7 +118,7 @@ events! {
     /// Traces that a message was dropped because of its type, RDMA_ERROR.
     fn decode_drop_err => svcrdma_decode_drop_err;
 
-    /// Traces that a message has a type that is not served.
+    /// Traces that a message has an unsupported type.
     fn decode_badproc_err => svcrdma_decode_badproc_err;
 
     /// Traces that a message was refused because of its header, its chunks, or its RPC message.
@@ -184,12 +184,12 @@ fn prefix(bytes: &[u8]) -> Prefix {
     Prefix::from_bytes(&words)
 }
 
-/// The time at which RDMA Reads were posted. It is not read while [`wc_read`] is disabled.
+/// The time at which RDMA Reads were posted. The clock is not read while [`wc_read`] is disabled.
 #[derive(Clone, Copy)]
 pub(crate) struct Posted(Option<Instant<Monotonic>>);
 
 impl Posted {
-    /// No time: nothing was posted.
+    /// No time: no RDMA Reads were posted.
     pub(crate) const NEVER: Self = Self(None);
 
     /// Returns the current time.
@@ -201,7 +201,7 @@ impl Posted {
         Self(None)
     }
 
-    /// Returns the microseconds since then; zero if the event was disabled then.
+    /// Returns the elapsed microseconds; zero if the event was disabled at that time.
     fn elapsed_us(&self) -> i64 {
         self.0.map_or(0, |then| then.elapsed().as_micros_ceil())
     }
@@ -215,7 +215,7 @@ events! {
         sqecount: work_requests as i32,
     }
 
-    /// Traces that the RDMA Reads of a call, which were `posted` then, completed with `bytes`
+    /// Traces that the RDMA Reads of a call, which were posted at `posted`, completed with `bytes`
     /// bytes.
     fn wc_read(cid: Cid, bytes: u32, posted: Posted) => svcrdma_wc_read {
         cq_id: cid.cq_id,

@@ -145,8 +145,7 @@ events! {
         completion_id: cid.completion_id as i32,
     }
 
-    /// Traces that a reply, or the RDMA Reads of a call, have to wait because the send queue has no
-    /// room.
+    /// Traces that a reply, or the RDMA Reads of a call, must wait because the send queue is full.
     fn sq_full(cid: Cid, queue: SendQueue) => svcrdma_sq_full {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,
@@ -154,7 +153,7 @@ events! {
         depth: queue.depth as i32,
     }
 
-    /// Traces that the send queue has room for the replies that were waiting.
+    /// Traces that the send queue has space for the replies that were waiting.
     fn sq_retry(cid: Cid, queue: SendQueue) => svcrdma_sq_retry {
         cq_id: cid.cq_id,
         completion_id: cid.completion_id as i32,

@@ -7,8 +7,8 @@ use super::super::limits::Limits;
 use super::{check_segment, Call};
 
 impl<'a> Call<'a> {
-    /// Makes a call of a message whose only segment is in the read list. Returns `None` if anything
-    /// is wrong with it, or its arguments are wrapped; [`Call::check`] finds the error.
+    /// Makes a call of a message whose only segment is in the read list. Returns `None` if the
+    /// segment is not acceptable, or the arguments are wrapped; [`Call::check`] finds the error.
     #[inline(always)]
     pub(in super::super) fn one_read(
         message: &OneSegment<'a, ReadSegment>,
@@ -18,7 +18,7 @@ impl<'a> Call<'a> {
         let mut call = Self::one_segment(message, version, limits)?;
         let ReadSegment { position, segment } = message.segment;
         let bytes = segment.length;
-        // A chunk at position zero is the whole call, and has no call beside it.
+        // A chunk at position zero is the whole call, without an inline part.
         let header = CallHeader::peek(message.payload)?;
         let placed = header.len <= position && position <= call.len && !header.wrapped;
         let len = call.len.checked_add(bytes.checked_next_multiple_of(4)?)?;
@@ -30,8 +30,8 @@ impl<'a> Call<'a> {
         call.with_segment(&segment, limits)
     }
 
-    /// Makes a long call of a message whose only segment is in the read list. Returns `None` if
-    /// anything is wrong with it; [`Call::check`] finds the error.
+    /// Makes a long call of a message whose only segment is in the read list. Returns `None` if the
+    /// segment is not acceptable; [`Call::check`] finds the error.
     #[inline(always)]
     pub(in super::super) fn one_long(
         message: &OneSegment<'a, ReadSegment>,
@@ -51,8 +51,8 @@ impl<'a> Call<'a> {
         call.with_segment(&segment, limits)
     }
 
-    /// Makes a call of a message whose only segment is in the write list. Returns `None` if
-    /// anything is wrong with it; [`Call::check`] finds the error.
+    /// Makes a call of a message whose only segment is in the write list. Returns `None` if the
+    /// segment is not acceptable; [`Call::check`] finds the error.
     #[inline(always)]
     pub(in super::super) fn one_write(
         message: &OneSegment<'a, Segment>,

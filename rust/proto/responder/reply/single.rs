@@ -11,7 +11,8 @@ use super::super::marks::Mark;
 use super::{padded, range, Range, Write};
 
 /// How such a reply is sent: by one RDMA Write, either of the payload to the write chunk, with the
-/// rest inline, or of the whole reply to the reply chunk. [`Plan`] says the same, with more effort.
+/// rest inline, or of the whole reply to the reply chunk. [`Plan`] gives the same result at a
+/// higher cost.
 ///
 /// [`Plan`]: super::Plan
 ///
@@ -28,13 +29,13 @@ pub struct Single {
     behind: u32,
     len: u32,
     version: Version,
-    /// The whole reply goes to the reply chunk.
+    /// The whole reply is sent to the reply chunk.
     long: bool,
 }
 
 impl Single {
     /// Plans a reply of `len` bytes whose payloads are at `marks`. `offered` are the lists of the
-    /// call. Returns `None` for any other reply, and for one that cannot be sent.
+    /// call. Returns `None` for any other reply, and for a reply that cannot be sent.
     #[inline]
     pub fn new(
         len: u32,
@@ -64,7 +65,7 @@ impl Single {
         (holds && fits && sent).then_some(plan)
     }
 
-    /// Plans a reply that goes to the reply chunk, because the threshold is too low for it.
+    /// Plans a reply that is sent to the reply chunk because it exceeds the threshold.
     //= 8166-3.5-1 reply as a long reply
     fn long(len: u32, segment: Segment, thresholds: &Thresholds) -> Option<Self> {
         // INVARIANT: all bytes are written, and the lengths are checked below.
@@ -80,7 +81,7 @@ impl Single {
         (len > room && len <= segment.length).then_some(plan)
     }
 
-    /// Returns whether the whole reply goes to the reply chunk.
+    /// Returns whether the whole reply is sent to the reply chunk.
     pub const fn is_long(&self) -> bool {
         self.long
     }

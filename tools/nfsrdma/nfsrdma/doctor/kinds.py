@@ -40,7 +40,7 @@ class Severity(Enum):
 
     @property
     def mark(self) -> str:
-        """The mark at the begin of a line."""
+        """The mark at the beginning of a line."""
         return {"problem": "FAIL", "warning": "warn", "note": "note"}[self.value]
 
 
@@ -114,7 +114,7 @@ _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 _kind(
     _N,
     "not-root",
-    "some files can be read by root alone, so the walk is incomplete",
+    "only root can read some files, so the diagnosis is incomplete",
     "sudo nfsrdma doctor",
 )
 _kind(_P, "module-missing", "no module rpcrdma is loaded", "modprobe rpcrdma")
@@ -173,7 +173,7 @@ _kind(
 _kind(
     _W,
     "gids-full",
-    "all {size} GIDs of port {port} of device {device} are taken: {address} has none"
+    "all {size} GIDs of port {port} of device {device} are in use: {address} has none"
     " (addresses without: {count})",
     "ip address show dev {netdev}   # delete addresses that nobody needs, and then this one:\n"
     "ip address del {address}/{prefix} dev {netdev} &&"
@@ -182,7 +182,7 @@ _kind(
 _kind(
     _W,
     "mtu-small",
-    "the MTU of {netdev} is {mtu}: RoCE then sends {roce} bytes a packet",
+    "the MTU of {netdev} is {mtu}: RoCE sends {roce} bytes per packet",
     "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
 )
 
@@ -242,23 +242,23 @@ _kind(
 _kind(
     _P,
     "no-listener",
-    "nfs.conf asks for RDMA, but nfsd does not listen for it",
-    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; for good:\n"
+    "nfs.conf enables RDMA, but nfsd does not listen for it",
+    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
     "systemctl restart nfs-server",
 )
 _kind(
     _N,
     "tcp-only",
-    "nfsd runs, and does not listen for RDMA: nfs.conf does not ask for it",
-    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; for good:\n"
+    "nfsd runs, but does not listen for RDMA: nfs.conf does not enable it",
+    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
     "nfsconf --set nfsd rdma y && systemctl restart nfs-server",
 )
 _kind(_P, "no-threads", "nfsd listens for RDMA on port {port}, but has no threads", "rpc.nfsd 8")
 _kind(
     _N,
     "few-threads",
-    "nfsd has {threads} threads, and its clients have {calls} calls under way",
-    "rpc.nfsd {more}   # if this recurs; for good: nfsconf --set nfsd threads {more}",
+    "nfsd has {threads} threads, and its clients have {calls} calls in progress",
+    "rpc.nfsd {more}   # if this recurs; permanently: nfsconf --set nfsd threads {more}",
 )
 
 # Connections.
@@ -279,7 +279,7 @@ _kind(
     _P,
     "connect-failed",
     "connecting to {peer} fails: {error}",
-    "dmesg | grep 'rpcrdma: connecting to'   # names the step that has failed",
+    "dmesg | grep 'rpcrdma: connecting to'   # names the step that failed",
 )
 _kind(
     _W,
@@ -303,7 +303,7 @@ _kind(
     _W,
     "breaches",
     "servers have broken the protocol since the module was loaded: {counts}",
-    "nfsrdma report -o report.html   # send it to whoever maintains the server",
+    "nfsrdma report -o report.html   # send it to the server's maintainer",
 )
 _kind(
     _W,
@@ -325,7 +325,7 @@ _kind(
     _W,
     "threshold-low",
     "messages to or from {peer} above {bytes} bytes need memory registration, although this host"
-    " would take {ours} bytes inline",
+    " would accept {ours} bytes inline",
     "umount and mount again   # if the sysctls of this host were lower before\n"
     "# otherwise the server's threshold is lower, or not announced (RFC 8797)",
 )
