@@ -5,8 +5,8 @@
 //! Each round trip uses the operations that RPC-over-RDMA uses. The client registers memory, and
 //! sends a message with R_keys and addresses. The server reads one region (RDMA Read), writes the
 //! other (RDMA Write), and answers with a Send that invalidates one of them (Send With Invalidate).
-//! The client invalidates the other one itself. Every byte is compared. Further tests use an R_key
-//! that was invalidated, which must fail, and connect to a port without a listener, which must be
+//! The client invalidates the other one itself. Every byte is compared. Further tests use an
+//! invalidated R_key, which must fail, and connect to a port without a listener, which must be
 //! rejected. Others test listeners: the length of the queue, the port, the family, and peers that
 //! leave.
 //!
@@ -25,7 +25,7 @@
 //! `hold=1` a connection is kept until the module or the device is removed, and a listener until
 //! the module is removed. The console shows when the listener loses its device and listens again.
 //!
-//! The sample mounts `raw`, `mem`, `work` and `rdma` only, which shows that `rdma` needs nothing of
+//! The sample uses only `raw`, `mem`, `work` and `rdma`, which shows that `rdma` does not depend on
 //! RPC.
 
 #![allow(
@@ -41,11 +41,12 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod compat;
     pub(crate) mod mem;
     pub(crate) mod rdma;
     pub(crate) mod work;
 }
-use rooms::{mem, rdma, work};
+use rooms::{compat, mem, rdma, work};
 
 mod rdma_ping {
     pub(crate) mod block;
@@ -105,15 +106,15 @@ impl kernel::Module for Ping {
         let devices = Registration::new(c"rdma_ping", true)?;
         let kept = Arc::pin_init(Kept::new(), GFP_KERNEL)?;
         let test = Test {
-            addr: module_parameters::addr.value().to_be_bytes(),
-            port: module_parameters::port.value(),
-            rounds: module_parameters::rounds.value(),
+            addr: compat::parameter!(addr).to_be_bytes(),
+            port: compat::parameter!(port),
+            rounds: compat::parameter!(rounds),
             devices: devices.clone(),
             kept: kept.clone(),
         };
         test.run()?;
         let mut listener = None;
-        if module_parameters::hold.value() != 0 {
+        if compat::parameter!(hold) != 0 {
             kept.keep(test.connect()?);
             let waiter = Waiter::new()?;
             listener = Some(Listener::new(

@@ -7,6 +7,8 @@ use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult
 use kernel::time::msecs_to_jiffies;
 
 use super::{block, wire};
+use crate::compat::code::{ECONNREFUSED, ENOTCONN, EPROTO};
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
 use crate::rdma::cq::{Cq, Workers};
 use crate::rdma::device::Registration;
@@ -14,7 +16,6 @@ use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::{Held, Received};
-use crate::rdma::send::SendBuf;
 use crate::Kept;
 
 /// Longest time to wait for an event or a completion, in milliseconds.
@@ -259,7 +260,7 @@ impl Completions for Outcome {
     }
 
     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
-        // A task that stalls the handler ends that, or this gives up.
+        // A task that stalls the handler ends the stall, or this wait times out.
         let _ = self.completed.wait(|h| (!h.stalled).then_some(()));
         self.completed.change(|h| match outcome {
             Ok(()) => h.sent += 1,

@@ -6,11 +6,10 @@ use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::super::wire::{
     Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
 };
-use super::super::legacy::conf::Configuration;
+use super::super::legacy::conf::{call, Configuration};
 use super::super::legacy::done::{Dones, Exposure};
-use super::super::legacy::padding::Padding;
+use super::super::legacy::padded::Padding;
 use super::super::legacy::read_chunks::{check_pulled, parts};
-use super::super::legacy::request::call;
 use super::super::legacy::round_up::check_rounded_up;
 use super::super::requester::reply::{check, Offer, Violation};
 use super::super::responder::call::LONGEST_SEGMENT;
@@ -46,8 +45,8 @@ pub fn check_done() -> Check {
     check_exposure()
 }
 
-/// Checks that RDMA_DONEs keep to the grant although no call is in flight, and that a call goes out
-/// nevertheless.
+/// Checks that RDMA_DONEs observe the grant even if no call is in flight, and that a call is
+/// nevertheless sent.
 fn check_dones_take_credits() -> Check {
     let mut d = Dones::default();
     for _ in 0..5 {

@@ -9,7 +9,7 @@ use super::super::responder::call::{Call, LONGEST_SEGMENT};
 use super::super::responder::intake::{one_read, one_write, plain, take, take_read, Arrival};
 use super::super::responder::limits::Limits;
 use super::super::responder::marks::Mark;
-use super::super::responder::placement::{Part, Source};
+use super::super::responder::reassembly::{Part, Source};
 use super::super::responder::reply::{Plan, Single};
 use super::ensure;
 use super::hostile::{LIMITS, RPC};
@@ -59,7 +59,7 @@ fn single<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     one_read(bytes, limits).or_else(|| one_write(bytes, limits))
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

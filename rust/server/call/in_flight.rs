@@ -14,18 +14,18 @@
 //! A Send whose reply has pages of the page cache is always signalled: extra references to such a
 //! page prevent its migration, and keep direct I/O from dropping it from the cache.
 
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
 use super::queue::{places, Ring};
+use crate::compat::casts::u32_as_usize;
 use crate::conn::traced;
 use crate::observe::trace;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
-use crate::rdma::send::SendBuf;
 use crate::server::config::SQ_FULL;
 
 /// The tag of Sends that own no pages.

@@ -10,19 +10,19 @@
 //! own, which go to the pool.
 
 use kernel::alloc::Flags;
-use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
 
 use super::recvfrom;
+use crate::compat::code::ENOBUFS;
 use crate::conn::traced;
 use crate::mem::Page;
 use crate::observe::trace;
 use crate::observe::trace::server::Posted;
 use crate::proto::responder::call;
 use crate::proto::responder::intake::{self, Arrival};
-use crate::proto::responder::placement::{Part, Source};
+use crate::proto::responder::reassembly::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
 use crate::server::call::budget::Permit;
