@@ -5,8 +5,8 @@
 //! Each round trip uses the operations that RPC-over-RDMA uses. The client registers memory, and
 //! sends a message with R_keys and addresses. The server reads one region (RDMA Read), writes the
 //! other (RDMA Write), and answers with a Send that invalidates one of them (Send With Invalidate).
-//! The client invalidates the other one itself. Every byte is compared. Further tests use an R_key
-//! that was invalidated, which must fail, and connect to a port without a listener, which must be
+//! The client invalidates the other one itself. Every byte is compared. Further tests use an
+//! invalidated R_key, which must fail, and connect to a port without a listener, which must be
 //! rejected. Others test listeners: the length of the queue, the port, the family, and peers that
 //! leave.
 //!
@@ -25,7 +25,7 @@
 //! `hold=1` a connection is kept until the module or the device is removed, and a listener until
 //! the module is removed. The console shows when the listener loses its device and listens again.
 //!
-//! The sample mounts `raw`, `mem`, `work` and `rdma` only, which shows that `rdma` needs nothing of
+//! The sample uses only `raw`, `mem`, `work` and `rdma`, which shows that `rdma` does not depend on
 //! RPC.
 
 #![allow(

@@ -95,7 +95,7 @@ struct Request {
 #[pin_data]
 struct Null {
     addr: SockAddr,
-    /// The oldest one is the last.
+    /// The oldest request is the last.
     #[pin]
     requests: SpinLock<KVec<Request>>,
 }
@@ -292,7 +292,7 @@ impl Dialogue {
         }
     }
 
-    /// Takes the thread's first pages, writes the payload to one of them, and receives nothing.
+    /// Takes the thread's first pages, writes the payload to one of them, and receives no call.
     fn pull<'a>(&self, arriving: Arriving<'a, Context>) -> Receipt<'a> {
         let Ok(mut pages) = KVec::with_capacity(2, GFP_KERNEL) else {
             return arriving.nothing();

@@ -48,7 +48,7 @@ use ensure;
 ///
 /// # Errors
 ///
-/// The name of the first case that is decided otherwise than it should.
+/// The name of the first case with a wrong decision.
 #[cfg(any(test, fuzzing))]
 pub fn check_all() -> Result<(), &'static str> {
     flow::check_credits()?;

@@ -30,7 +30,7 @@ use ensure;
 ///
 /// # Errors
 ///
-/// The name of the first vector that is decoded or encoded otherwise than it should.
+/// The name of the first vector that is decoded or encoded wrongly.
 #[cfg(any(test, fuzzing))]
 pub fn check_all() -> Result<(), &'static str> {
     v1::check_decode()?;

@@ -260,7 +260,7 @@ impl Completions for Outcome {
     }
 
     fn sent(&self, _qp: &Qp<Self>, _tag: Tag, outcome: Result<(), WcError>) {
-        // A task that stalls the handler ends that, or this gives up.
+        // A task that stalls the handler ends the stall, or this wait times out.
         let _ = self.completed.wait(|h| (!h.stalled).then_some(()));
         self.completed.change(|h| match outcome {
             Ok(()) => h.sent += 1,

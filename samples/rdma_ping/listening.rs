@@ -89,7 +89,7 @@ impl Test {
         is_rejected(&first)
     }
 
-    /// Compares what a request says with what the client has asked for.
+    /// Compares the parameters of a request with those of the client.
     pub(crate) fn request_facts(&self) -> Result {
         let (addr, waiter) = (self.addr(), Waiter::new()?);
         let listener = listen(&addr, 1, &waiter)?;
@@ -109,7 +109,7 @@ impl Test {
     }
 
     /// Listens on a port that the connection manager chooses. While there is a listener, another
-    /// one is refused; afterwards the port is free at once, although a connection came to it.
+    /// one is refused; afterwards the port is free at once, although a connection used it.
     pub(crate) fn chosen_port(&self) -> Result {
         let waiter = Waiter::new()?;
         let listener = listen(&SockAddr::v4(self.addr, 0), 1, &waiter)?;
@@ -125,7 +125,7 @@ impl Test {
         check(!is_taken(&addr)?)
     }
 
-    /// Listens on one port with each family. A listener for IPv6 takes no IPv4 connections.
+    /// Listens on one port with each family. A listener for IPv6 accepts no IPv4 connections.
     pub(crate) fn families(&self) -> Result {
         let (addr, waiter) = (self.addr(), Waiter::new()?);
         let _six = listen(&any_v6(self.port)?, 1, &Waiter::new()?)?;

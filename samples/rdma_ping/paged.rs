@@ -178,7 +178,7 @@ fn refused_as_full(server: &mut End, lists: &mut Lists, offer: &Offer) -> Result
     }
 }
 
-/// Posts something as soon as the send queue has room for it. May sleep.
+/// Posts a work request as soon as the send queue has space for it. May sleep.
 fn posted_later(
     server: &mut End,
     mut post: impl FnMut(&mut End) -> Result<u64, PostError>,

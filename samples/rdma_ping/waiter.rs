@@ -42,7 +42,7 @@ impl Waiter {
         })
     }
 
-    /// Returns the handler of a listener's events, which tells this value. May sleep.
+    /// Returns the handler of a listener's events, which notifies this value. May sleep.
     pub(crate) fn handler(self: &Arc<Self>) -> Result<Arc<ListenHandler>> {
         let this = self.clone();
         Ok(Arc::new(move |event| this.on(event), GFP_KERNEL)?)

@@ -151,7 +151,7 @@ impl Pair {
     }
 }
 
-/// Goes through the procedures.
+/// Checks all procedures.
 ///
 /// # Errors
 ///

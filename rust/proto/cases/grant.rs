@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Grants of a responder: they grow with use, and fall when told to.
+//! Grants of a responder: they grow with use, and fall on request.
 
 use super::super::responder::grant::{Excess, Grant};
 use super::ensure;
@@ -8,7 +8,7 @@ use super::window::Flow;
 
 type Check = Result<(), &'static str>;
 
-/// Goes through the life of a connection.
+/// Follows the life of a connection.
 ///
 /// # Errors
 ///
@@ -35,7 +35,7 @@ pub fn check() -> Check {
     check_directions()
 }
 
-/// A requester that may have a Receive for each credit and no other keeps one of them.
+/// A requester that may have only one Receive for each credit keeps one of them free.
 fn check_below() -> Check {
     for (requested, granted) in [(0, 1), (1, 1), (2, 1), (8, 7), (17, 16), (128, 16)] {
         let mut g = Grant::new(40, 0);
@@ -81,7 +81,7 @@ fn check_growth(g: &mut Grant) -> Check {
     Ok(())
 }
 
-/// A requester that never has all of its calls here is granted more when they often arrive beside
+/// A requester whose calls never all arrive at once is granted more if they often arrive beside
 /// others.
 fn check_patience() -> Check {
     let mut g = Grant::new(40, 0);
@@ -104,7 +104,7 @@ fn check_patience() -> Check {
     for _ in 0..126 {
         ensure!(more.on_call_within() && more.on_reply() == 32, "anew");
     }
-    // The one that decides is counted with what it asks for.
+    // The deciding call counts with its own request.
     ensure!(more.on_call(128) == Ok(0), "the hundred and twenty-seventh");
     more.on_reply();
     ensure!(more.on_call(128) == Ok(8), "to the most");
@@ -116,8 +116,8 @@ fn check_patience() -> Check {
     Ok(())
 }
 
-/// Receives that could not be posted are asked for again, after as many calls as before. From 62
-/// calls beside others.
+/// Receives that could not be posted are requested again, after the same number of calls. Begins
+/// with 62 calls beside others.
 fn check_retry(mut g: Grant) -> Check {
     ensure!(g.on_call(128) == Ok(0), "the sixty-third");
     g.on_reply();
@@ -132,7 +132,7 @@ fn check_retry(mut g: Grant) -> Check {
     Ok(())
 }
 
-/// From 40 granted and 40 in progress.
+/// Begins with 40 granted and 40 in progress.
 //~ 5666-3.3-4 requests in excess of the grant
 //~ 5666-3.3-8 server can always reply
 fn check_shrinking(g: &mut Grant) -> Check {
@@ -148,7 +148,7 @@ fn check_shrinking(g: &mut Grant) -> Check {
     ensure!(g.on_call(128) == Ok(0), "the last one");
     ensure!(g.allowed() == 1, "now the requester knows");
     ensure!(g.on_call(128) == Err(Excess), "beyond the lower grant");
-    // Receives go as calls arrive.
+    // Receives are retired as calls arrive.
     for left in (1..40).rev() {
         ensure!(!g.keep_receive() && g.posted() == left, "one fewer");
     }
@@ -162,14 +162,14 @@ fn check_shrinking(g: &mut Grant) -> Check {
     check_rise(g)
 }
 
-/// From a grant of one in use.
+/// Begins with a grant of one that is in use.
 fn check_rise(g: &mut Grant) -> Check {
     g.set_max(128);
     ensure!(g.on_reply() == 1, "no growth without use");
     ensure!(g.on_call(128) == Ok(1), "two");
     g.on_posted(1);
     ensure!(g.on_reply() == 2 && g.allowed() == 2, "risen");
-    // Lowered and raised again before the requester can have noticed.
+    // The grant is lowered and raised again before the requester can have noticed.
     fill(g, 2, 2)?;
     g.on_posted(2);
     ensure!(g.on_reply() == 4, "four");
@@ -198,8 +198,8 @@ fn check_excess() -> Check {
     Ok(())
 }
 
-/// A call changes no more than the number of calls in progress if it leaves a credit unused, and if
-/// no lower grant is on its way to the requester.
+/// A call changes only the number of calls in progress if it leaves a credit unused, and if no
+/// lower grant is in transit to the requester.
 fn check_within() -> Check {
     let mut g = Grant::new(3, 2);
     for n in 1..3 {

@@ -38,17 +38,17 @@ pub(super) const LIMITS: Limits = Limits {
 /// The fate of a message.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
-    /// It is answered with ERR_CHUNK.
+    /// The message is answered with ERR_CHUNK.
     E,
-    /// It is answered with ERR_VERS, from version one to version one.
+    /// The message is answered with ERR_VERS, from version one to version one.
     V,
-    /// It is dropped.
+    /// The message is dropped.
     D,
-    /// It is a call that is served.
+    /// The message is a call that is served.
     O,
-    /// It is taken for a reply of the backward direction.
+    /// The message counts as a reply of the backward direction.
     R,
-    /// It is RDMA_DONE, which is never answered.
+    /// The message is RDMA_DONE, which is never answered.
     N,
 }
 
@@ -73,12 +73,12 @@ const TABLE: [Case; 45] = [
     (5, 2, &[0, 0, 0, 0, 0, XID, 0], E),
     (5, 2, &[64, 64, 0, 0, 0, XID, 1], D),
     (5, 2, &[64, 64, 0, 0, 0, XID, 0], E),
-    // 6: RDMA_DONE; RDMA_ERROR, whole, cut off, and with an unknown code.
+    // 6: RDMA_DONE; RDMA_ERROR, whole, truncated, and with an unknown code.
     (6, 3, &[], N),
     (6, 4, &[2], D),
     (6, 4, &[], D),
     (6, 4, &[9], D),
-    // 7: the list is cut off; a discriminator that is no boolean.
+    // 7: the list is truncated; a discriminator that is no boolean.
     (7, 0, &[1, 8, 1, 64], E),
     (7, 0, &[2, 8, 1, 64, 0, 0, 0, 0, 0, XID, 0], E),
     (7, 0, &[0, 2, 0, XID, 0], E),
@@ -174,7 +174,7 @@ fn message(buf: &mut [u8; BUF], words: impl Iterator<Item = u32>) -> Result<&[u8
     buf.get(..len).ok_or("buffer")
 }
 
-/// Removes the padding of a call. Returns why it is refused otherwise.
+/// Removes the padding of a call, or returns why the call is refused.
 #[cfg(RPCRDMA_LEGACY)]
 fn unpad(bytes: &[u8], message: &Message<'_>) -> Result<(), &'static str> {
     let unpadded = Padded::new(bytes, message).and_then(|call| call.pieces(|_| ()));
@@ -187,7 +187,7 @@ fn unpad(_bytes: &[u8], _message: &Message<'_>) -> Result<(), &'static str> {
     Err("not served")
 }
 
-/// Returns what becomes of a message.
+/// Returns the fate of a message.
 fn outcome(bytes: &[u8]) -> Option<Want> {
     const ERR_VERS: ErrorBody = ErrorBody::Vers { low: 1, high: 1 };
     let remedy = match take(bytes, &LIMITS) {
@@ -220,7 +220,7 @@ fn outcome(bytes: &[u8]) -> Option<Want> {
     }
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///
@@ -423,7 +423,7 @@ fn check_replies() -> Check {
     check_long_replies()
 }
 
-/// Returns the lengths that come back of two chunks of one segment each.
+/// Returns the returned lengths of two chunks of one segment each.
 fn lengths(marks: &[Mark], lists: &Lists<'_>) -> Result<[u32; 2], &'static str> {
     let plan = Plan::new(300, marks, lists, &Thresholds::DEFAULT).map_err(|_| "no plan")?;
     let mut buf = [0; 256];
@@ -477,7 +477,7 @@ fn check_long_replies() -> Check {
         encoded.map_or(0, |_| sum)
     };
     ensure!((written(5), written(6)) == (63, 2000), "30: both chunks");
-    // 31: no chunk, and a reply that the requester's Receive does not take.
+    // 31: no chunk, and a reply that exceeds the requester's Receive.
     ensure!(
         Plan::new(996, &[], &Lists::EMPTY, &t).is_ok(),
         "31: just fits"
@@ -526,7 +526,7 @@ fn check_backward() -> Check {
     Ok(())
 }
 
-/// Refusals name what was wrong, for the counters.
+/// Refusals name the defect, for the counters.
 ///
 /// # Errors
 ///

@@ -182,7 +182,7 @@ fn call<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Call<'a>, Option<Unfit>>
     }
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///
@@ -220,8 +220,8 @@ pub fn check() -> Check {
     check_header_direction()
 }
 
-/// Only a read chunk beside plain arguments is an item of its own, and only if there is no other.
-/// The parts of the call are the same.
+/// Only a single read chunk beside plain arguments is a separate item. The parts of the call are
+/// the same.
 fn check_items() -> Check {
     // The message type, the read list, and the position of the item.
     type Item = (ListProc, Reads, Option<u32>);
@@ -251,7 +251,7 @@ fn check_items() -> Check {
     Ok(())
 }
 
-/// The longest call just fits, however it comes.
+/// The longest call just fits in each form.
 fn check_lengths() -> Check {
     let max = LIMITS.max_call;
     let long = max.saturating_sub(40);
@@ -285,7 +285,7 @@ fn check_lengths() -> Check {
     Ok(())
 }
 
-/// Work requests are counted for the worst place of the local pages.
+/// Work requests are counted for the worst alignment of the local pages.
 fn check_work() -> Check {
     // Scatter/gather elements, segments, bytes, work requests.
     const WORK: [(u32, u32, u64, u64); 8] = [

@@ -46,8 +46,8 @@ pub fn check_done() -> Check {
     check_exposure()
 }
 
-/// Checks that RDMA_DONEs keep to the grant although no call is in flight, and that a call goes out
-/// nevertheless.
+/// Checks that RDMA_DONEs observe the grant even if no call is in flight, and that a call is
+/// nevertheless sent.
 fn check_dones_take_credits() -> Check {
     let mut d = Dones::default();
     for _ in 0..5 {

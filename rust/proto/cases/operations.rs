@@ -33,7 +33,7 @@ static VALUES: [Characteristic<'static>; 100] = {
     values
 };
 
-/// The same as the beginning of a connection has them.
+/// The same characteristics as elements of INIT_XCHAR.
 static START: [Initial<'static>; 100] = {
     let (value, fixed) = (UNKNOWN, true);
     let mut values = [Initial { value, fixed }; 100];
@@ -85,7 +85,7 @@ fn check_many() -> Check {
     Ok(())
 }
 
-/// A client begins by an operation, and waits for the answer before it sends anything else.
+/// A client begins with an operation, and waits for the answer before it sends another message.
 //~ V2-5.1-3 operation that begins a connection
 #[inline(never)]
 fn check_begun_by_operation() -> Check {

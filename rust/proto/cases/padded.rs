@@ -97,7 +97,7 @@ fn plain(rpc: &[Part<'_>]) -> Words {
     words
 }
 
-/// Takes the padding out of a message. Returns the error, or whether `want` was left.
+/// Removes the padding of a message. Returns the error, or whether the result is `want`.
 pub(super) fn outcome(message: &Words, want: &Words) -> Result<bool, Unfit> {
     let (mut buf, mut wanted) = ([0; BUF], [0; BUF]);
     let bytes = message.bytes(&mut buf);
@@ -114,7 +114,7 @@ pub(super) fn outcome(message: &Words, want: &Words) -> Result<bool, Unfit> {
     Ok(got.get(..len) == Some(want.bytes(&mut wanted)))
 }
 
-/// Returns whether the padding of a call is taken out, and nothing else.
+/// Returns whether exactly the padding of a call is removed.
 fn is_found(numbers: [u32; 2], rpc: &[Part<'_>]) -> bool {
     outcome(&padded(numbers, rpc), &plain(rpc)) == Ok(true)
 }
@@ -125,7 +125,7 @@ fn refusal(numbers: [u32; 2], rpc: &[u32], arguments: &[u32]) -> Option<Unfit> {
     outcome(&call, &Words::new()).err()
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

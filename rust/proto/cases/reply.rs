@@ -44,7 +44,7 @@ pub const fn lengths(outcome: &Outcome) -> (u32, u32) {
 ///
 /// # Errors
 ///
-/// What is wrong.
+/// The violation.
 pub fn check_lists(
     returned: &Lists<'_>,
     offered: &Lists<'_>,

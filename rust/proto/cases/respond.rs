@@ -145,7 +145,7 @@ const CASES: [Case; 20] = [
         116,
         msg(&[(0, 100)], &[(100, 6, 0), (108, 8, FAR)], &[6, 8]),
     ),
-    // Marks that do not hold: cut off, behind the end, overlapping, in the middle of a word.
+    // Marks that do not hold: truncated, behind the end, overlapping, in the middle of a word.
     (
         &[&[64]],
         None,
@@ -256,7 +256,7 @@ fn lists<'a>(
         .ok_or("no lists")
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

@@ -72,7 +72,7 @@ fn bytes<'a>(buf: &'a mut [u8; BUF], head: &[u32], rest: &[u32]) -> &'a [u8] {
     buf.get(..len).unwrap_or_default()
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

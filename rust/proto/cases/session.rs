@@ -247,8 +247,8 @@ fn check_failures() -> Check {
     Ok(())
 }
 
-/// A server whose private data announce version two may be slow: it is not taken for one that drops
-/// the first message. If it closes the connection, that says nothing for certain.
+/// A server whose private data announce version two may be slow, and does not count as dropping the
+/// first message. If it closes the connection, the client concludes nothing for certain.
 //~ V2-5.2-2 drops the first message
 fn check_patience() -> Check {
     let mut s = Session::new(Config {
@@ -323,7 +323,7 @@ fn check_undecodable() -> Check {
     check_answers()
 }
 
-/// A server answers a call that it cannot decode, if there is room for the answer.
+/// A server answers a call that it cannot decode, if there is space for the answer.
 //~ V2-5.2-5 not spoken, answered by ERR_VERS
 fn check_answers() -> Check {
     let mut call = [0; 16];
@@ -354,8 +354,8 @@ fn check_answers() -> Check {
     check_other_version(&mut s)
 }
 
-/// A thread of a server refuses what is in another version than the connection's as the session
-/// does, whatever else is wrong with the message.
+/// A thread of a server refuses a message in another version than the connection's, as the session
+/// does, even if the message has further defects.
 //~ 5666-4.2-3 inclusive range of supported versions
 //~ V2-5.2-9 settled version is the only one
 fn check_other_version(s: &mut Session) -> Check {

@@ -98,7 +98,7 @@ fn check_silent() -> Check {
     Ok(())
 }
 
-/// A lower limit holds at once, a higher one when the server knows of it.
+/// A lower limit is effective at once, a higher one when the server knows of it.
 //~ V2-5.2-4 thresholds change without connection being lost
 fn check_limits() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
@@ -238,7 +238,7 @@ fn check_orders() -> Check {
     Ok(())
 }
 
-/// Runs until no end has anything to say.
+/// Runs until neither end has a message to send.
 fn settle(pair: &mut Pair) -> Check {
     while pair.run()?.iter().any(Option::is_some) {}
     Ok(())
@@ -265,7 +265,7 @@ fn check_busy() -> Check {
     Ok(())
 }
 
-/// The client counts on longer replies when its announcement is on its way, and not before.
+/// The client relies on longer replies when its announcement has been sent, and not before.
 //~ XC-3.1-1 until all smaller receives are gone
 fn check_told() -> Check {
     let (client, server) = ends(4096, 32768);
@@ -296,7 +296,7 @@ fn check_told() -> Check {
 }
 
 /// A server knows Receives of 4096 bytes when it asks for 8192, and learns of 16384 before its
-/// request is answered. It still sends the inline replies on which the client counts.
+/// request is answered. It still sends the inline replies on which the client relies.
 fn check_crossed() -> Check {
     let (client, server) = ends(4096, 16384);
     let mut pair = Pair::new(client, server)?;
@@ -315,7 +315,7 @@ fn check_crossed() -> Check {
     Ok(())
 }
 
-/// Others may use our number for something else, and are not told of our threshold.
+/// Other implementations may use our number differently, so our threshold is not announced to them.
 //~ XC-6.2-1 never taken for known ones
 fn check_foreign() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
@@ -327,7 +327,7 @@ fn check_foreign() -> Check {
         ensure!(got.breach.is_none(), "no breach");
         ensure!(*end.terms() == before, "no change");
     }
-    // The server grows and its client is told of its Receives only.
+    // The server grows, and announces only its Receives to its client.
     pair.server.want_receive(16384);
     pair.server.want_send(16384);
     let size = Known::ReceiveBufferSize(16384);
@@ -342,8 +342,8 @@ fn check_foreign() -> Check {
     Ok(())
 }
 
-/// A peer that may have no Receive but one for each credit: a message of our own accord waits for
-/// one, and an answer does not.
+/// A peer that may have only one Receive for each credit: an unsolicited message waits for a
+/// Receive, and an answer does not.
 //~ 8166-3.3.1-2 calls do not exceed latest grant
 fn check_room() -> Check {
     let bare = Announced {
@@ -364,7 +364,7 @@ fn check_room() -> Check {
         };
         end.on_posted(&answer);
         outputs(end, 0, &[])?;
-        // There was none: it is asked for at the next look.
+        // There was none: it is requested again at the next poll.
         end.on_timer(0);
         outputs(end, 0, &[Output::Room])?;
         end.on_room();

@@ -59,7 +59,7 @@ fn single<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     one_read(bytes, limits).or_else(|| one_write(bytes, limits))
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

@@ -137,7 +137,7 @@ fn check_init() -> Check {
     Ok(())
 }
 
-/// A client counts on longer replies only when it has received such ones.
+/// A client relies on longer replies only when it has received some.
 //~ XC-4.1-1 does not assume characteristics were noted
 fn check_known() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
@@ -157,7 +157,7 @@ fn check_known() -> Check {
         })?;
         ensure!(pair.client.terms().expected == expected, "asks for a size");
     }
-    // A server sends what its clients may count on.
+    // A server sends replies of the length on which its clients may rely.
     let mut server = Pair::new(
         CLIENT,
         Config {
@@ -221,7 +221,7 @@ const fn one(body: Body) -> [Option<Body>; 8] {
     [Some(body), None, None, None, None, None, None, None]
 }
 
-/// The client asks for smaller Receives. It keeps to the smaller size before it asks.
+/// The client asks for smaller Receives. It observes the smaller size before it asks.
 //~ XC-3.1-3 asks for a smaller size
 fn check_less() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
@@ -275,7 +275,7 @@ fn check_less() -> Check {
     Ok(())
 }
 
-/// RESP_XCHAR tells the peer of the new size, so that UPD_XCHAR does not repeat it.
+/// RESP_XCHAR announces the new size to the peer, so that UPD_XCHAR does not repeat it.
 fn check_told() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
@@ -345,7 +345,7 @@ fn check_request() -> Check {
     Ok(())
 }
 
-/// A pending request is overtaken by one for less.
+/// A request for a smaller size supersedes a pending request.
 //~ XC-4.4-5 pending request that is overtaken
 fn check_overtaken() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
@@ -374,7 +374,7 @@ fn check_overtaken() -> Check {
     Ok(())
 }
 
-/// INVAL_OPTION is matched with the operation that it answers. The connection goes on.
+/// INVAL_OPTION is matched with the operation that it answers. The connection continues.
 //~ V2-3.1-1 unknown operation answered by INVAL_OPTION
 //~ XC-3-3 peer does not support REQ_XCHAR
 //~ XC-4-4 each operation may be unsupported

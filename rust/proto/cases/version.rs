@@ -227,7 +227,8 @@ fn header(
         .finish()
 }
 
-/// Settings, what the peer has said, what is known of it, and the version of the first message.
+/// Settings, the peer's announcement, the knowledge about the peer, and the version of the first
+/// message.
 fn check_setting() -> Check {
     const TABLE: [(Setting, bool, bool, Version); 8] = [
         (Setting::Auto, false, false, ONE),

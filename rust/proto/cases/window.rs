@@ -21,10 +21,10 @@ impl Flow {
         }
     }
 
-    /// Takes a credit for one message. Returns `false` if the caller has to wait for a reply first.
+    /// Takes a credit for one message. Returns `false` if the caller must wait for a reply first.
     ///
-    /// RDMA_DONE takes a credit too, and returns it with [`Flow::on_unanswered`] when the
-    /// responder has shown by a later reply that it has received it (RFC 5666 section 3.8).
+    /// RDMA_DONE also takes a credit. [`Flow::on_unanswered`] returns it when a later reply shows
+    /// that the responder has received the RDMA_DONE (RFC 5666 section 3.8).
     #[must_use]
     pub fn try_take(&mut self) -> bool {
         if self.in_flight >= self.credits.limit() {

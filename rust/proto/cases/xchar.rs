@@ -122,7 +122,7 @@ fn check_init() -> Check {
     check_fixed()
 }
 
-/// A size below 1024 is a breach, and changes nothing. The other values count.
+/// A size below 1024 is a breach, and has no effect. The other values count.
 //~ XC-3.1-7 size is at least 1024
 fn check_small() -> Check {
     for (size, limit) in [(0, 4096), (1023, 4096), (1024, 1024), (u32::MAX, u32::MAX)] {
@@ -441,7 +441,7 @@ fn check_asked() -> Check {
     Ok(())
 }
 
-/// A request that is pending is overtaken by one for a smaller size.
+/// A request for a smaller size supersedes a pending request.
 //~ XC-4.4-5 pending request that is overtaken
 fn check_overtaken() -> Check {
     use Disposition::{Done, Pending};

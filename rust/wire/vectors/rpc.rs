@@ -42,7 +42,7 @@ fn write(buf: &mut [u8; BUF], at: usize, words: &[u32]) {
     }
 }
 
-/// Goes through the cases.
+/// Runs the cases.
 ///
 /// # Errors
 ///

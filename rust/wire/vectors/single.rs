@@ -42,7 +42,7 @@ const OTHERS: [&[u32]; 15] = [
     &[0, 1, 0, 0, 0, 7, 0, 0, 0, 0, 0],
     &[0, 1, 0, 1, 0, 1, 0, 0, 0, 7, 0],
     &[0, 1, 0, 1, 0, 1, 0, 0, 1, 1, 5, 64, 1, 2, 7, 0],
-    // A reply chunk alone, no lists, and lists that are cut off.
+    // A reply chunk alone, no lists, and lists that are truncated.
     &[0, 0, 1, 1, 5, 64, 1, 2, 7, 0, 0],
     &[0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0],
     &[1, 8, 5, 64, 1, 2, 0, 0],
@@ -128,7 +128,7 @@ fn check_parts<S>(version: Version, split: &OneSegment<'_, S>, bytes: &[u8]) -> 
     Ok(())
 }
 
-/// Returns whether a message is taken for one with one chunk of one segment.
+/// Returns whether a message is recognized as one with one chunk of one segment.
 fn is_split(version: Version, bytes: &[u8]) -> bool {
     Message::split_one_read(version, bytes).is_some()
         || Message::split_one_write(version, bytes).is_some()

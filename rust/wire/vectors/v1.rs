@@ -155,7 +155,7 @@ fn split_plain() -> Check {
     Ok(())
 }
 
-/// The word that announces a read list, and what a responder keeps of the other lists.
+/// The word that announces a read list, and the lists that a responder keeps.
 fn read_lists() -> Check {
     for (bytes, begins) in [
         (&MSG_INLINE[..], false),

@@ -370,7 +370,7 @@ pub fn check_message() -> Check {
 /// Messages that cannot be decoded, with the remedies: their first words, and the answers of a
 /// requester and of a responder. The XID is 1.
 const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 20] = [
-    // An answer needs the XID and the version of the message, and nothing else.
+    // An answer needs only the XID and the version of the message.
     (&[], None, None),
     (&[1], None, None),
     (&[1, 3], None, RANGE),
