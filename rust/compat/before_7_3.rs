@@ -16,7 +16,7 @@ pub(crate) mod code {
 
     macro_rules! declare {
         ($($name:ident)*) => {
-            $(#[allow(dead_code, reason = "samples use others than the module")]
+            $(#[allow(dead_code, reason = "for the sample rdma_ping")]
             pub(crate) const $name: Error = error(bindings::$name);)*
         };
     }
@@ -107,7 +107,7 @@ pub(crate) fn limit(limit: c_int) -> u32 {
 
 /// Declares the module. The parameters, which are all of type bool, are left out: `module!` does
 /// not know this type, and `glue/compat.c` defines them.
-#[allow(unused_macros, reason = "samples have no parameter of this type")]
+#[allow(unused_macros, reason = "for the sample rdma_ping")]
 macro_rules! module {
     (@keep { $($kept:tt)* } params: $params:tt,) => {
         kernel::prelude::module! { $($kept)* }
