@@ -31,6 +31,7 @@
 #![allow(
     dead_code,
     unused_imports,
+    unused_macros,
     reason = "rooms are mounted whole, and a sample uses a part of each"
 )]
 

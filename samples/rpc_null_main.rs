@@ -18,7 +18,7 @@
 //! It registers under the name of the RDMA transport, which must not be loaded: NFS has no name for
 //! another transport.
 
-#![allow(dead_code, unused_imports)]
+#![allow(dead_code, unused_imports, unused_macros)]
 
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;

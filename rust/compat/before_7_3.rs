@@ -107,7 +107,6 @@ pub(crate) fn limit(limit: c_int) -> u32 {
 
 /// Declares the module. The parameters, which are all of type bool, are left out: `module!` does
 /// not know this type, and `glue/compat.c` defines them.
-#[allow(unused_macros, reason = "for the sample rdma_ping")]
 macro_rules! module {
     (@keep { $($kept:tt)* } params: $params:tt,) => {
         kernel::prelude::module! { $($kept)* }

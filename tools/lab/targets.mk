@@ -5,7 +5,7 @@
 LAB := tools/lab/python -m lab
 
 .PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
-.PHONY: check-other-release
+.PHONY: check-other-release check-oldest
 
 ## run: boot two guests, mount our server from our client and from the stock one, copy files
 run: lab-deps
@@ -50,6 +50,10 @@ lab-check: lab-deps
 ## check-other-release: run checks and a scenario in a root of Debian 13, or of 12 on Debian 13
 check-other-release: lab-deps
 	@$(LAB) other-release
+
+## check-oldest: run the package on Debian's own kernel of the oldest series
+check-oldest: lab-deps
+	@FULL=1 SERIES=7.2 ONLY=debian::install_mount_reload_remove $(LAB) check
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest

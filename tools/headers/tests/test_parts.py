@@ -212,6 +212,7 @@ def test_one_limit_everywhere() -> None:
     assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
     doctor = (TOP / "tools/nfsrdma/nfsrdma/doctor/module.py").read_text()
     assert f"OLDEST = {tree.OLDEST}\n" in doctor
+    assert f"SERIES={oldest} " in (TOP / "tools/lab/targets.mk").read_text()
     for name in ("README.md", "Documentation/kernel-range.rst"):
         assert f"Linux {oldest} and newer" in (TOP / name).read_text(), name
 
