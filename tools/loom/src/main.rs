@@ -8,10 +8,12 @@
 //! model looks away.
 
 #![allow(
+    dead_code,
     non_camel_case_types,
+    non_upper_case_globals,
     private_bounds,
     private_interfaces,
-    reason = "parts are taken out of their rooms, with C's names"
+    reason = "parts are taken out of their rooms, with the types and fields that they name"
 )]
 
 mod models;

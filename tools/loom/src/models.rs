@@ -8,16 +8,19 @@ use loom::cell::UnsafeCell;
 
 use crate::{sunrpc, Model};
 
+mod address;
 mod backchannel;
 mod bc_request;
 mod claims;
 mod closed;
+mod drain;
 mod lease;
 mod listener;
 mod progress;
 mod registration;
 mod slot;
 mod svc_class;
+mod svc_complete;
 mod svc_handles;
 mod svc_offer;
 mod svc_room;
@@ -28,16 +31,19 @@ mod xprt_handles;
 
 /// All models.
 pub(crate) const ALL: &[&Model] = &[
+    &address::MODEL,
     &backchannel::MODEL,
     &bc_request::MODEL,
     &claims::MODEL,
     &closed::MODEL,
+    &drain::MODEL,
     &lease::MODEL,
     &listener::MODEL,
     &progress::MODEL,
     &registration::MODEL,
     &slot::MODEL,
     &svc_class::MODEL,
+    &svc_complete::MODEL,
     &svc_handles::MODEL,
     &svc_offer::MODEL,
     &svc_room::MODEL,

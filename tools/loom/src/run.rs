@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
+use std::path::Path;
 use std::{fs, thread};
 
 use kernel::order::{self, Place};
@@ -120,7 +121,8 @@ fn count(source: &str) -> usize {
 
 /// Returns the line of a place.
 fn line(place: &Place) -> String {
-    let source = fs::read_to_string(place.file).unwrap_or_default();
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(place.file))
+        .unwrap_or_default();
     let line = source.lines().nth(place.line as usize - 1);
     line.unwrap_or_default().trim().to_owned()
 }

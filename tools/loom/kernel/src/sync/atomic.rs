@@ -146,14 +146,14 @@ impl<T> Atomic<T> {
         Self { first, value }
     }
 
-    /// Returns the value that is a field of a C structure.
+    /// Returns the value that is a field of a C structure: such a field is an `Atomic` here.
     ///
     /// # Safety
     ///
     /// The value exists during `'a`.
-    pub unsafe fn from_ptr<'a>(ptr: *mut Self) -> &'a Self {
+    pub unsafe fn from_ptr<'a, P>(ptr: *mut P) -> &'a Self {
         // SAFETY: By the safety requirements.
-        unsafe { &*ptr }
+        unsafe { &*ptr.cast() }
     }
 }
 
