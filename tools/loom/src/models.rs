@@ -13,10 +13,14 @@ mod backchannel;
 mod bc_request;
 mod claims;
 mod closed;
+mod counters;
 mod drain;
 mod lease;
 mod listener;
+mod log;
 mod progress;
+mod puts;
+mod ready;
 mod registration;
 mod slot;
 mod svc_class;
@@ -36,10 +40,14 @@ pub(crate) const ALL: &[&Model] = &[
     &bc_request::MODEL,
     &claims::MODEL,
     &closed::MODEL,
+    &counters::MODEL,
     &drain::MODEL,
     &lease::MODEL,
     &listener::MODEL,
+    &log::MODEL,
     &progress::MODEL,
+    &puts::MODEL,
+    &ready::MODEL,
     &registration::MODEL,
     &slot::MODEL,
     &svc_class::MODEL,

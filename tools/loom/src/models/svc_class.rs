@@ -28,6 +28,7 @@ pub(crate) const MODEL: Model = Model {
     runs: &[
         ("a transport is asked for its class", found),
         ("an operation looks its class up", looked_up),
+        ("a second class is refused", refused),
     ],
     spare: &[(
         "REGISTERED.store",
@@ -163,4 +164,15 @@ fn looked_up() {
             unsafe { Class::<Server>::registered() }.context.read();
         }
     });
+}
+
+/// Two contexts register a class.
+fn refused() {
+    REGISTERED.settle();
+    // SAFETY: The model has no replies.
+    let register = || unsafe { register::<Server>(&ThisModule, Memory::new()) };
+    let other = spawn(register);
+    let here = register();
+    let other = other.join().unwrap();
+    assert!(here.is_ok() != other.is_ok(), "one class is registered");
 }
