@@ -11,9 +11,10 @@
 //! //<   fn free
 //! ```
 //!
-//! The items are taken as they are, without the attributes of pinned initialisation. rustfmt has
-//! formatted them: an item begins at the left margin and ends with a brace there, and so do its
-//! members one step to the right.
+//! The items are taken as they are, but for the attributes of pinned initialisation, for paths of a
+//! visibility, and for functions that C calls, through which a fault unwinds. rustfmt has formatted
+//! them: an item begins at the left margin and ends with a brace there, and so do its members one
+//! step to the right.
 
 use std::path::Path;
 use std::{env, fs};
