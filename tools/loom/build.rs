@@ -11,9 +11,10 @@
 //! //<   fn free
 //! ```
 //!
-//! The items are taken as they are, without the attributes of pinned initialisation. rustfmt has
-//! formatted them: an item begins at the left margin and ends with a brace there, and so do its
-//! members one step to the right.
+//! The items are taken as they are, but for the attributes of pinned initialisation, for paths of a
+//! visibility, and for functions that C calls, through which a fault unwinds. rustfmt has formatted
+//! them: an item begins at the left margin and ends with a brace there, and so do its members one
+//! step to the right.
 
 use std::path::Path;
 use std::{env, fs};
@@ -57,24 +58,29 @@ fn parts(model: &str, rust: &Path) -> String {
 /// Returns an item of a file: `header`, or `header { members }`.
 fn take(source: &str, item: &str) -> Option<String> {
     let (header, members) = item.split_once(" { ").unwrap_or((item, ""));
-    let members = members.trim_end_matches('}');
+    let members: Vec<_> = members.trim_end_matches('}').split_whitespace().collect();
     let lines: Vec<&str> = source.lines().collect();
-    let item = blocks(&lines, "").find(|block| block.iter().any(|line| begins(line, header)))?;
+    let mut items = blocks(&lines, "").filter(|block| block.iter().any(|l| begins(l, header)));
     if members.is_empty() {
-        return Some(text(item));
+        return items.next().map(text);
     }
+    // A type may have several blocks with the same header.
+    items.find_map(|item| take_members(item, &members))
+}
+
+/// Returns an item with some of its members, if it has them all.
+fn take_members(item: &[&str], members: &[&str]) -> Option<String> {
     let opening = item.iter().position(|line| line.ends_with('{'))?;
     let (head, rest) = item.split_at(opening + 1);
     let (inner, end) = rest.split_at(rest.len() - 1);
     let mut taken = vec![text(head)];
-    for member in members.split_whitespace() {
+    for member in members {
         let named = |line: &&str| {
             let line = line.strip_prefix("    ").unwrap_or("");
             begins(line, member) || begins(line, &format!("fn {member}"))
         };
-        taken.push(text(
-            blocks(inner, "    ").find(|b| b.iter().any(|l| named(l)))?,
-        ));
+        let member = blocks(inner, "    ").find(|block| block.iter().any(named))?;
+        taken.push(text(member));
     }
     taken.push(text(end));
     Some(taken.join("\n"))

@@ -3,15 +3,17 @@
 //! Runs the lock-free parts of `rpcrdma.ko` under all orders that a weak memory allows.
 //!
 //! Each model compiles its parts from the module's own source (`build.rs`), with the crate `kernel`
-//! of this folder. A model first has to be right. Then each place that orders accesses is left out
-//! once, and loom has to find the fault: an order that may be left out is one too many, or the
+//! of this folder. A model first has to be right. Then each place that protects accesses is left
+//! out once, and loom has to find the fault: an order that may be left out is one too many, or the
 //! model looks away.
 
 #![allow(
+    dead_code,
     non_camel_case_types,
+    non_upper_case_globals,
     private_bounds,
     private_interfaces,
-    reason = "parts are taken out of their rooms, with C's names"
+    reason = "parts are taken out of their rooms, with the types and fields that they name"
 )]
 
 mod models;

@@ -8,16 +8,23 @@ use loom::cell::UnsafeCell;
 
 use crate::{sunrpc, Model};
 
+mod address;
 mod backchannel;
 mod bc_request;
 mod claims;
 mod closed;
+mod counters;
+mod drain;
 mod lease;
 mod listener;
+mod log;
 mod progress;
+mod puts;
+mod ready;
 mod registration;
 mod slot;
 mod svc_class;
+mod svc_complete;
 mod svc_handles;
 mod svc_offer;
 mod svc_room;
@@ -28,16 +35,23 @@ mod xprt_handles;
 
 /// All models.
 pub(crate) const ALL: &[&Model] = &[
+    &address::MODEL,
     &backchannel::MODEL,
     &bc_request::MODEL,
     &claims::MODEL,
     &closed::MODEL,
+    &counters::MODEL,
+    &drain::MODEL,
     &lease::MODEL,
     &listener::MODEL,
+    &log::MODEL,
     &progress::MODEL,
+    &puts::MODEL,
+    &ready::MODEL,
     &registration::MODEL,
     &slot::MODEL,
     &svc_class::MODEL,
+    &svc_complete::MODEL,
     &svc_handles::MODEL,
     &svc_offer::MODEL,
     &svc_room::MODEL,

@@ -5,9 +5,10 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::panic::{self, AssertUnwindSafe};
-use std::{fs, thread};
+use std::path::Path;
+use std::{env, fs, thread};
 
-use kernel::order::{self, Place};
+use kernel::order::{self, Place, What};
 
 use crate::{Model, Run};
 
@@ -41,7 +42,7 @@ fn explore(run: fn(), left_out: Option<Place>) -> Explored {
         };
         let fault = panic::catch_unwind(AssertUnwindSafe(check)).err();
         Explored {
-            executions: order::execution(),
+            executions: order::executions(),
             seen: order::seen(),
             fault: fault.map(|_| MESSAGE.take()),
         }
@@ -73,24 +74,36 @@ pub(crate) fn check(model: &Model) -> Result<u64, String> {
     }
     let source = fs::read_to_string(format!("{}/{}.rs", env!("OUT_DIR"), model.name));
     let source = source.map_err(|error| error.to_string())?;
-    // A place is one of the parts, or of their neighbours in the file of the model.
-    let own = places
-        .iter()
-        .filter(|place| place.file.starts_with(env!("OUT_DIR")));
-    let (own, all) = (own.count(), count(&source));
-    if own != all {
-        return Err(format!("{own} of {all} places are run"));
+    // A place is one of the parts, or of their neighbours in the files of the models.
+    let ordered = |place: &&Place| place.what == What::Order;
+    let own = |place: &&Place| place.file.starts_with(env!("OUT_DIR"));
+    let run = places.iter().filter(own).filter(ordered).count();
+    let all = count(&source);
+    if run != all {
+        return Err(format!("{run} of {all} places are run"));
     }
-    let mut needed = 0;
+    places.retain(|place| own(&place) || place.what == What::Order);
+    let (mut needed, verbose) = (0, env::var_os("VERBOSE").is_some());
     for place in &places {
         let line = line(place);
         let spare = model.spare.iter().any(|(part, _)| line.contains(part));
-        match (find(model.runs, *place), spare) {
-            (Some(_), false) => needed += 1,
+        match (find(model.runs, *place), spare && place.what == What::Order) {
+            (Some(fault), false) => {
+                needed += 1;
+                if verbose {
+                    println!("    without {:?} at `{line}`:\n      {fault}", place.what);
+                }
+            }
             (None, true) => {}
             (Some(fault), true) => return Err(format!("`{line}` is needed: {fault}")),
-            (None, false) => return Err(format!("without `{line}` no fault is found")),
+            (None, false) => {
+                let what = place.what;
+                return Err(format!("without {what:?} at `{line}` no fault is found"));
+            }
         }
+    }
+    if needed == 0 {
+        return Err("no place is needed".to_owned());
     }
     println!(
         "  LOOM    {}: {executions} executions; {needed} of {} places needed",
@@ -120,7 +133,8 @@ fn count(source: &str) -> usize {
 
 /// Returns the line of a place.
 fn line(place: &Place) -> String {
-    let source = fs::read_to_string(place.file).unwrap_or_default();
+    let source = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(place.file))
+        .unwrap_or_default();
     let line = source.lines().nth(place.line as usize - 1);
     line.unwrap_or_default().trim().to_owned()
 }

@@ -16,5 +16,5 @@ pub mod work;
 
 /// `kernel::ffi`.
 pub mod ffi {
-    pub use core::ffi::c_int;
+    pub use core::ffi::{c_char, c_int};
 }

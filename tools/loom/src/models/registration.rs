@@ -19,12 +19,11 @@ parts!("registration");
 
 pub(crate) const MODEL: Model = Model {
     name: "registration",
-    runs: &[("a device is added meanwhile", added)],
+    runs: &[
+        ("a device is added meanwhile", added),
+        ("two registrations", two),
+    ],
     spare: &[
-        (
-            "REGISTRATION.store",
-            "without a registration there is no callback; null passes nothing on",
-        ),
         ("core::ptr::eq", "who asks has made the registration"),
         ("this.devices.lock()", "the model adds one device"),
     ],
@@ -39,10 +38,13 @@ struct Registration {
 
 /// The client of `ib_core`. It cannot be registered, and a device is added nevertheless: a callback
 /// that runs before the registration has failed.
-struct Client;
+#[derive(Clone, Copy)]
+struct Client(Shared<Memory>);
 
 impl Client {
-    fn get(&self) {}
+    fn get(&self) -> Shared<Memory> {
+        self.0
+    }
 }
 
 struct Completions(Memory);
@@ -81,19 +83,36 @@ impl MemallocScope {
 mod bindings {
     pub(super) type ib_device = u32;
 
-    pub(super) unsafe fn ib_register_client((): ()) -> i32 {
+    /// Registers clients of one name, of which there is one at a time.
+    pub(super) unsafe fn ib_register_client(name: super::Shared<super::Memory>) -> i32 {
+        name.write();
         -19
     }
+}
+
+fn registration(client: Client) -> Shared<Registration> {
+    Shared::new(Registration {
+        client,
+        completions: Completions(Memory::new()),
+        devices: SpinLock::new(Devices),
+    })
+}
+
+/// Two registrations of one name: one of them is refused before `ib_core` knows of it, or comes
+/// after the other.
+fn two() {
+    REGISTRATION.settle();
+    let client = Client(Shared::new(Memory::new()));
+    let [first, second] = [client; 2].map(registration);
+    let other = spawn(move || first.register());
+    assert!(second.register().is_err());
+    assert!(other.join().unwrap().is_err());
 }
 
 /// `ib_core` adds a device while the client is being registered.
 fn added() {
     REGISTRATION.settle();
-    let this = Shared::new(Registration {
-        client: Client,
-        completions: Completions(Memory::new()),
-        devices: SpinLock::new(Devices),
-    });
+    let this = registration(Client(Shared::new(Memory::new())));
     let other = spawn(|| {
         let mut device = 1;
         // SAFETY: The device outlives the call.

@@ -20,7 +20,10 @@ parts!("svc_offer");
 
 pub(crate) const MODEL: Model = Model {
     name: "svc_offer",
-    runs: &[("SUNRPC deletes the connection meanwhile", deleted)],
+    runs: &[
+        ("SUNRPC deletes the connection meanwhile", deleted),
+        ("two client transports are offered", two),
+    ],
     spare: &[],
 };
 
@@ -43,16 +46,32 @@ mod raw {
     pub(super) use super::sunrpc::{rpc_xprt, rr_svc_xprt_is_dead, svc_xprt};
 }
 
-/// SUNRPC deletes the connection while a client transport is offered.
-fn deleted() {
-    let xprt = Shared::new(SvcXprt::<Connected> {
+fn connection() -> Shared<SvcXprt<Connected>> {
+    Shared::new(SvcXprt {
         base: sunrpc::svc_xprt::new(0, || true),
         kind: PhantomData,
-    });
-    let client = Shared::new(raw::rpc_xprt {
-        closed: Atomic::new(0),
-    });
-    client.closed.settle();
+    })
+}
+
+fn client() -> Shared<raw::rpc_xprt> {
+    let closed = Atomic::new(0);
+    closed.settle();
+    Shared::new(raw::rpc_xprt { closed })
+}
+
+/// Two contexts offer a client transport, of which one is taken.
+fn two() {
+    let (xprt, client) = (connection(), client());
+    // SAFETY: No model frees a client transport.
+    let offer = move || unsafe { xprt.offer(NonNull::from(&*client)) }.is_ok();
+    let other = spawn(offer);
+    let here = offer();
+    assert!(here != other.join().unwrap(), "one transport is taken");
+}
+
+/// SUNRPC deletes the connection while a client transport is offered.
+fn deleted() {
+    let (xprt, client) = (connection(), client());
     let other = spawn(move || sunrpc::svc_delete_xprt(xprt.base));
     // SAFETY: No model frees a client transport.
     unsafe { xprt.offer(NonNull::from(&*client)) }.unwrap();

@@ -17,7 +17,10 @@ parts!("xprt_class");
 
 pub(crate) const MODEL: Model = Model {
     name: "xprt_class",
-    runs: &[("a transport is set up", set_up)],
+    runs: &[
+        ("a transport is set up", set_up),
+        ("two classes are registered", two),
+    ],
     spare: &[
         (
             "entry.load(Acquire) == class",
@@ -48,13 +51,27 @@ mod raw {
     }
 }
 
+fn class(ident: i32) -> Shared<Class> {
+    REGISTERED.iter().for_each(Atomic::settle);
+    Shared::new(Class {
+        raw: raw::xprt_class { ident },
+        memory: Memory::new(),
+    })
+}
+
+/// Two contexts register a class each.
+fn two() {
+    let classes = [1, 2].map(class);
+    let enter = |class: Shared<Class>| Class::enter(std::ptr::from_ref(class.0).cast_mut());
+    let other = spawn(move || enter(classes[0]));
+    enter(classes[1]).unwrap();
+    other.join().unwrap().unwrap();
+    assert!(Class::find(1).is_some() && Class::find(2).is_some());
+}
+
 /// `setup` looks its class up while that is being registered.
 fn set_up() {
-    REGISTERED.iter().for_each(Atomic::settle);
-    let class = Shared::new(Class {
-        raw: raw::xprt_class { ident: 1 },
-        memory: Memory::new(),
-    });
+    let class = class(1);
     let other = spawn(move || {
         if let Some(class) = Class::find(1) {
             class.memory.read();

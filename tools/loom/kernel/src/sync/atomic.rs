@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use loom::sync::atomic::{fence, AtomicU64, Ordering as Loom};
 
-use crate::order;
+use crate::order::{execution, holds, What};
 
 /// No order.
 pub struct Relaxed;
@@ -58,7 +58,7 @@ impl ReleaseOrRelaxed for Relaxed {}
 /// Returns the order of an operation at the caller's place, and whether there are barriers.
 #[track_caller]
 fn order<O: Ordering>() -> (Loom, bool) {
-    if O::ANY && order::holds() {
+    if O::ANY && holds(What::Order) {
         (O::ORDER, O::FULL)
     } else {
         (Loom::Relaxed, false)
@@ -146,20 +146,20 @@ impl<T> Atomic<T> {
         Self { first, value }
     }
 
-    /// Returns the value that is a field of a C structure.
+    /// Returns the value that is a field of a C structure: such a field is an `Atomic` here.
     ///
     /// # Safety
     ///
     /// The value exists during `'a`.
-    pub unsafe fn from_ptr<'a>(ptr: *mut Self) -> &'a Self {
+    pub unsafe fn from_ptr<'a, P>(ptr: *mut P) -> &'a Self {
         // SAFETY: By the safety requirements.
-        unsafe { &*ptr }
+        unsafe { &*ptr.cast() }
     }
 }
 
 impl<T: AtomicType> Atomic<T> {
     fn value(&self) -> &AtomicU64 {
-        let now = order::execution();
+        let now = execution();
         match self.value.get() {
             Some((execution, value)) if execution == now => value,
             _ => {
@@ -187,14 +187,25 @@ impl<T: AtomicType> Atomic<T> {
         self.value().store(value.word(), order::<O>().0);
     }
 
-    /// Loads and stores at once.
+    /// Loads and stores at once: with `at_once`, or with `step` in two steps if the run leaves that
+    /// out.
     #[track_caller]
-    fn change<O: Ordering>(&self, change: impl FnOnce(&AtomicU64, Loom) -> u64) -> T {
+    fn change<O: Ordering>(
+        &self,
+        at_once: impl FnOnce(&AtomicU64, Loom) -> u64,
+        step: impl FnOnce(u64) -> u64,
+    ) -> T {
         let (order, full) = order::<O>();
         if full {
             fence(Loom::SeqCst);
         }
-        let before = change(self.value(), order);
+        let before = if holds(What::AtOnce) {
+            at_once(self.value(), order)
+        } else {
+            let before = self.value().load(Loom::Acquire);
+            self.value().store(step(before), Loom::Release);
+            before
+        };
         if full {
             fence(Loom::SeqCst);
         }
@@ -204,7 +215,8 @@ impl<T: AtomicType> Atomic<T> {
     /// Exchanges the value.
     #[track_caller]
     pub fn xchg<O: Ordering>(&self, value: T, _: O) -> T {
-        self.change::<O>(|atomic, order| atomic.swap(value.word(), order))
+        let new = value.word();
+        self.change::<O>(|atomic, order| atomic.swap(new, order), |_| new)
     }
 
     /// Exchanges the value if it is `old`. A failure orders nothing.
@@ -216,9 +228,16 @@ impl<T: AtomicType> Atomic<T> {
     pub fn cmpxchg<O: Ordering>(&self, old: T, new: T, _: O) -> Result<T, T> {
         let (order, full) = order::<O>();
         let (old, new) = (old.word(), new.word());
-        let result = self
-            .value()
-            .compare_exchange(old, new, order, Loom::Relaxed);
+        let result = if holds(What::AtOnce) {
+            let value = self.value();
+            value.compare_exchange(old, new, order, Loom::Relaxed)
+        } else {
+            let before = self.value().load(Loom::Acquire);
+            if before == old {
+                self.value().store(new, Loom::Release);
+            }
+            (before == old).then_some(before).ok_or(before)
+        };
         if result.is_ok() && full {
             fence(Loom::SeqCst);
         }
@@ -226,20 +245,25 @@ impl<T: AtomicType> Atomic<T> {
     }
 
     /// Adds to the value.
-    pub fn add(&self, more: T, _: Relaxed) {
-        self.value().fetch_add(more.word(), Loom::Relaxed);
+    #[track_caller]
+    pub fn add(&self, more: T, order: Relaxed) {
+        self.fetch_add(more, order);
     }
 
     /// Adds to the value. Returns the value before.
     #[track_caller]
     pub fn fetch_add<O: Ordering>(&self, more: T, _: O) -> T {
-        self.change::<O>(|atomic, order| atomic.fetch_add(more.word(), order))
+        let more = more.word();
+        let at_once = |atomic: &AtomicU64, order| atomic.fetch_add(more, order);
+        self.change::<O>(at_once, |before| before.wrapping_add(more))
     }
 
     /// Subtracts from the value. Returns the value before.
     #[track_caller]
     pub fn fetch_sub<O: Ordering>(&self, less: T, _: O) -> T {
-        self.change::<O>(|atomic, order| atomic.fetch_sub(less.word(), order))
+        let less = less.word();
+        let at_once = |atomic: &AtomicU64, order| atomic.fetch_sub(less, order);
+        self.change::<O>(at_once, |before| before.wrapping_sub(less))
     }
 }
 

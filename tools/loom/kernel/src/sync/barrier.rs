@@ -5,12 +5,12 @@
 use loom::sync::atomic::{fence, Ordering};
 
 use super::atomic::Full;
-use crate::order;
+use crate::order::{holds, What};
 
 /// `smp_mb()`.
 #[track_caller]
 pub fn smp_mb(_: Full) {
-    if order::holds() {
+    if holds(What::Order) {
         fence(Ordering::SeqCst);
     }
 }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 
 use loom::cell::{MutPtr, UnsafeCell};
 
-use crate::order;
+use crate::order::{holds, What};
 
 /// A lock. loom reports an access to its data that no lock orders, which only a run has that leaves
 /// a call of [`Self::lock`] out.
@@ -35,7 +35,7 @@ impl<T> SpinLock<T> {
     /// Takes the lock.
     #[track_caller]
     pub fn lock(&self) -> SpinLockGuard<'_, T> {
-        let lock = order::holds().then(|| self.lock.lock().unwrap());
+        let lock = holds(What::Order).then(|| self.lock.lock().unwrap());
         SpinLockGuard {
             data: self.data.get_mut(),
             _lock: lock,
