@@ -8,7 +8,13 @@
 //! nothing. loom knows no dependencies: it takes a control or address dependency for no order.
 
 pub mod bindings;
+pub mod error;
 pub mod order;
 pub mod prelude;
 pub mod sync;
 pub mod work;
+
+/// `kernel::ffi`.
+pub mod ffi {
+    pub use core::ffi::c_int;
+}
