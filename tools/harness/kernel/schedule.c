@@ -222,7 +222,7 @@ static void happen(char event)
 static void check(void)
 {
 	h_check_breaches();
-	h_expect(excused || !h_disconnects, "the connection is given up");
+	h_expect(excused || !h_disconnects, "the connection is closed");
 	h_expect(h_window() || !h_xprt->cwnd, "the window is zero");
 }
 

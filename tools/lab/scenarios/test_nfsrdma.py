@@ -490,7 +490,7 @@ sys.stdout.write(shown)
 
 
 def test_top_in_a_terminal(tools: Pair) -> None:
-    """The display comes, obeys keys, and gives the screen back."""
+    """The display appears, obeys keys, and restores the screen."""
     tools.mount("4.2")
     tools.client.write("/run/terminal.py", _IN_A_TERMINAL.encode())
     told = tools.client.sh(f"TERM=xterm python3 /run/terminal.py {TOOL}", timeout=90)

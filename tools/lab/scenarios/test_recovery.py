@@ -127,7 +127,7 @@ def test_bad_link(pair: Pair, faults: tuple[str, ...], rate: float) -> None:
     harmed = _harmed(pair) - before
     print(f"harmed: {dict(harmed)}")
     assert all(harmed[name] > 0 for name in faults)
-    # rxe gives a connection up on such a link now and then: six times in one run at most.
+    # rxe aborts a connection on such a link now and then: six times in one run at most.
     _finish(pair, worker, made, lost=range(16))
 
 
