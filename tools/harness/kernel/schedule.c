@@ -96,7 +96,7 @@ static bool may(char event, unsigned int i)
 	}
 }
 
-/* Returns whether a call has not ended although buf_free() does not stop it any more. */
+/* Returns whether a call has not ended although buf_free() no longer stops it. */
 static bool is_waited_for(void)
 {
 	unsigned int i;

@@ -206,7 +206,7 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
 
 
 def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
-    """The client's doctor names it, the server runs it as it is, and the mount goes on.
+    """The client's doctor names it, the server runs it as it is, and the mount continues.
 
     `rpc.nfsd --rdma` adds no listener to an nfsd that runs.
     """
