@@ -72,6 +72,7 @@ help:
 # The longest check starts first.
 -include tools/harness/targets.mk
 -include tools/host/targets.mk
+-include tools/loom/targets.mk
 -include tools/checks/targets.mk
 -include tools/nfsrdma/targets.mk
 -include tools/lab/targets.mk

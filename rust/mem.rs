@@ -11,7 +11,6 @@
 use core::ptr::NonNull;
 
 use kernel::bindings;
-use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -30,6 +29,8 @@ pub(crate) use payload::Payload;
 pub(crate) use pool::PagePool;
 pub(crate) use scope::MemallocScope;
 pub(crate) use sections::Sections;
+
+use crate::compat::casts::u32_as_usize;
 
 // CAST: a page is far smaller than 4 GiB.
 const PAGE: u32 = PAGE_SIZE as u32;

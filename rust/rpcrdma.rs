@@ -21,6 +21,7 @@ use sunrpc::sysctl;
 use sunrpc::xprt::class::{self, ClassRegistration};
 
 mod client;
+mod compat;
 mod conn;
 mod mem;
 mod observe;
@@ -49,7 +50,7 @@ struct Module {
     _debugfs: Debugfs<PeerTable, Registry>,
 }
 
-module! {
+compat::module! {
     type: Module,
     name: "rpcrdma",
     authors: ["The rpcrdma-rust developers"],
@@ -68,7 +69,7 @@ impl kernel::Module for Module {
     fn init(module: &'static ThisModule) -> Result<Self> {
         let peers = PeerTable::new()?;
         let connections = Registry::new()?;
-        let own_queue = module_parameters::completion_workqueue.value();
+        let own_queue = compat::parameter!(completion_workqueue);
         let devices = Registration::new(c"rpcrdma", own_queue)?;
         let service = ServiceOwner::new(devices.clone(), connections.clone())?;
         let context = Context {

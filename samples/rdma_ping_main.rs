@@ -41,11 +41,12 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod compat;
     pub(crate) mod mem;
     pub(crate) mod rdma;
     pub(crate) mod work;
 }
-use rooms::{mem, rdma, work};
+use rooms::{compat, mem, rdma, work};
 
 mod rdma_ping {
     pub(crate) mod block;
@@ -105,15 +106,15 @@ impl kernel::Module for Ping {
         let devices = Registration::new(c"rdma_ping", true)?;
         let kept = Arc::pin_init(Kept::new(), GFP_KERNEL)?;
         let test = Test {
-            addr: module_parameters::addr.value().to_be_bytes(),
-            port: module_parameters::port.value(),
-            rounds: module_parameters::rounds.value(),
+            addr: compat::parameter!(addr).to_be_bytes(),
+            port: compat::parameter!(port),
+            rounds: compat::parameter!(rounds),
             devices: devices.clone(),
             kept: kept.clone(),
         };
         test.run()?;
         let mut listener = None;
-        if module_parameters::hold.value() != 0 {
+        if compat::parameter!(hold) != 0 {
             kept.keep(test.connect()?);
             let waiter = Waiter::new()?;
             listener = Some(Listener::new(

@@ -28,13 +28,14 @@ use kernel::seq_print;
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod compat;
     pub(crate) mod mem;
     pub(crate) mod sunrpc;
     pub(crate) mod work;
 }
 #[path = "../rust/text.rs"]
 mod text;
-use rooms::{mem, sunrpc, work};
+use rooms::{compat, mem, sunrpc, work};
 
 use sunrpc::xprt::backchannel::BackchannelReply;
 use sunrpc::xprt::class::{self, ClassRegistration};
@@ -170,7 +171,7 @@ module! {
 
 impl kernel::Module for NullModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let refuse = module_parameters::refuse.value() != 0;
+        let refuse = compat::parameter!(refuse) != 0;
         // SAFETY: The transport never uses the address of an RPC's memory.
         let class = unsafe { class::register::<Null>(module, refuse) }?;
         Ok(Self { _class: class })

@@ -48,13 +48,14 @@ use kernel::sync::{new_spinlock, SpinLock};
 mod raw;
 #[path = "../rust"]
 mod rooms {
+    pub(crate) mod compat;
     pub(crate) mod mem;
     pub(crate) mod sunrpc;
     pub(crate) mod work;
 }
 #[path = "../rust/text.rs"]
 mod text;
-use rooms::{mem, sunrpc, work};
+use rooms::{compat, mem, sunrpc, work};
 
 use mem::SockAddr;
 use mem::{Page, PageRef};
@@ -63,6 +64,8 @@ use sunrpc::svc::reply::Reply;
 use sunrpc::svc::transport::{AcceptArgs, Connection, ListenArgs, Listener};
 use sunrpc::svc::xprt::{Connected, Handle, Listening, SvcXprt};
 use sunrpc::svc::{self, ClassRegistration};
+
+use crate::compat::code::{EADDRINUSE, EAFNOSUPPORT, ENOTCONN};
 
 /// Version and procedure of each step's call, and the status that the reply must have: `SUCCESS` or
 /// `PROC_UNAVAIL` of RFC 5531.
@@ -407,7 +410,7 @@ module! {
 
 impl kernel::Module for NullModule {
     fn init(module: &'static ThisModule) -> Result<Self> {
-        let refuse = module_parameters::refuse.value() != 0;
+        let refuse = compat::parameter!(refuse) != 0;
         // SAFETY: The connection does not use the address of a reply's memory.
         let class = unsafe { svc::register::<Null>(module, refuse) }?;
         Ok(Self { _class: class })

@@ -45,15 +45,15 @@ check_tree() {
 	[ -e "$scripts/min-tool-version.sh" ] || scripts=$KDIR/source/scripts
 	[ -e "$scripts/min-tool-version.sh" ] ||
 		die "$KDIR has no scripts/min-tool-version.sh:" \
-			"KDIR= needs a tree of Linux 7.3 or newer"
+			"KDIR= needs a tree of Linux 7.2 or newer"
 }
 
-# check_range: requires Linux 7.3, the oldest kernel with the interfaces of the module (see
+# check_range: requires Linux 7.2, the oldest kernel with the interfaces of the module (see
 # Documentation/kernel-range.rst). A tree that was only configured has no release yet.
 check_range() {
 	release=$(cat "$KDIR/include/config/kernel.release" 2>/dev/null)
-	[ -z "$release" ] || ! older "${release%%[-+~]*}" 7.3 ||
-		die "$KDIR is for kernel $release: rpcrdma needs Linux 7.3 or newer"
+	[ -z "$release" ] || ! older "${release%%[-+~]*}" 7.2 ||
+		die "$KDIR is for kernel $release: rpcrdma needs Linux 7.2 or newer"
 }
 
 # has OPTION: tests whether the option is y or m

@@ -6,6 +6,7 @@
 #ifndef _RPCRDMA_GLUE_H
 #define _RPCRDMA_GLUE_H
 
+#include <rpcrdma/glue_compat.h>
 #include <rpcrdma/glue_ib.h>
 #include <rpcrdma/glue_mem.h>
 #include <rpcrdma/glue_sunrpc.h>

@@ -28,6 +28,7 @@ use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::config::{Config, MAX_SEGMENTS, PADDING};
+use crate::compat::code::{ENOTCONN, EPROTO};
 use crate::conn::credits::CallCredits;
 use crate::conn::role::{ConnOf, QpOf, Role, XprtRef as _};
 use crate::conn::terms::Capabilities;

@@ -117,7 +117,7 @@ impl SockAddr {
     pub(crate) fn from_storage(storage: Storage) -> Self {
         let [a, b, ..] = storage;
         let len = match u32::from(u16::from_ne_bytes([a, b])) {
-            bindings::AF_INET => size_of::<bindings::sockaddr_in>(),
+            bindings::AF_INET => size_of::<raw::sockaddr_in>(),
             bindings::AF_INET6 => size_of::<bindings::sockaddr_in6>(),
             _ => size_of::<bindings::sa_family_t>(),
         };
@@ -147,7 +147,7 @@ impl SockAddr {
         // zero.
         Self {
             storage,
-            len: size_of::<bindings::sockaddr_in>(),
+            len: size_of::<raw::sockaddr_in>(),
         }
     }
 

@@ -5,9 +5,9 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 
 use super::{Piece, PAGE};
+use crate::compat::casts::u32_as_usize;
 
 /// Whether two `struct page`s are adjacent exactly if their pages are. With classic sparsemem, the
 /// maps of two sections may be adjacent although the sections are not.

@@ -2,9 +2,8 @@
 
 //! A payload in pages, with the bytes before and behind it.
 
-use kernel::num::casts::u32_as_usize;
-
 use super::{Payload, Piece, PAGE};
+use crate::compat::casts::u32_as_usize;
 
 /// Bytes in three sections, any of which may be empty: a piece, pages, and a second piece. Bytes
 /// are removed from the front.

@@ -24,9 +24,10 @@ use kernel::seq_file::SeqFile;
 use kernel::str::CStrExt;
 use kernel::sync::Arc;
 use kernel::uaccess::{UserPtr, UserSlice};
-use kernel::{fmt, seq_print, ModuleMetadata};
+use kernel::{fmt, seq_print};
 
 use super::stats::{BREACHES, REQUESTER_BREACHES};
+use crate::compat;
 
 /// The module's debugfs directory. Dropping it removes the files, and waits for their readers.
 ///
@@ -150,7 +151,7 @@ impl<T: fmt::Display> Operations<T> {
     /// Operations of a file that shows the `T`.
     const SHOW: Self = Self(
         bindings::file_operations {
-            owner: <crate::LocalModule as ModuleMetadata>::THIS_MODULE.as_ptr(),
+            owner: compat::this_module(),
             open: Some(open::<T>),
             read: Some(bindings::seq_read),
             llseek: Some(bindings::seq_lseek),

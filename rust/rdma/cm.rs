@@ -10,6 +10,7 @@ use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::Arc;
 
 use super::device::Device;
+use crate::compat::code::ENOTCONN;
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 

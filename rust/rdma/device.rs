@@ -12,6 +12,7 @@
 use kernel::alloc::NumaNode;
 use kernel::types::Opaque;
 
+use crate::compat::limit;
 use crate::raw as bindings;
 
 mod lease;
@@ -114,15 +115,15 @@ impl Device {
             )
         };
         Limits {
-            max_qp_wr: attrs.max_qp_wr,
-            max_sge: attrs.max_send_sge,
-            max_read_sge: attrs.max_sge_rd,
+            max_qp_wr: limit(attrs.max_qp_wr),
+            max_sge: limit(attrs.max_send_sge),
+            max_read_sge: limit(attrs.max_sge_rd),
             max_frmr_depth: attrs.max_fast_reg_page_list_len,
             // CAST: limited to 255 by `min`.
-            max_qp_rd_atom: attrs.max_qp_rd_atom.min(u8::MAX.into()) as u8,
+            max_qp_rd_atom: limit(attrs.max_qp_rd_atom).min(u8::MAX.into()) as u8,
             // CAST: limited to 255 by `min`.
-            max_qp_init_rd_atom: attrs.max_qp_init_rd_atom.min(u8::MAX.into()) as u8,
-            max_cqe: attrs.max_cqe,
+            max_qp_init_rd_atom: limit(attrs.max_qp_init_rd_atom).min(u8::MAX.into()) as u8,
+            max_cqe: limit(attrs.max_cqe),
             mem_mgt_extensions: flags & MEM_MGT_EXTENSIONS != 0,
             sg_gaps: attrs.kernel_cap_flags & SG_GAPS != 0,
             reads_need_regions: iwarp,

@@ -10,11 +10,11 @@
 use core::mem::ManuallyDrop;
 use core::ptr::NonNull;
 
-use kernel::num::casts::u32_as_usize;
 use kernel::sync::Arc;
 
 use super::progress::Progress;
 use super::qp::{Completions, Qp};
+use crate::compat::casts::u32_as_usize;
 use crate::raw as bindings;
 
 pub(super) mod queue;

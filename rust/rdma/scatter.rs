@@ -24,7 +24,6 @@ use core::mem::ManuallyDrop;
 
 use kernel::alloc::Flags;
 use kernel::dma::DataDirection;
-use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -32,6 +31,7 @@ use kernel::sync::Arc;
 use super::mr::MrPool;
 use super::pd::Pd;
 use super::progress::release;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Page, PageRef, Piece};
 use crate::raw as bindings;
 

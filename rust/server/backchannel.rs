@@ -26,6 +26,7 @@ use super::conn::endpoint::Endpoint;
 use super::conn::failure;
 use super::conn::owner::BcXprt;
 use super::transport::Server;
+use crate::compat::code::ENOTCONN;
 use crate::conn::backward::{write, Unposted};
 use crate::observe::stats::RequesterBreach;
 use crate::proto::backward;

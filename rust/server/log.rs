@@ -5,11 +5,11 @@
 //! Each line begins with `rpcrdma: server:`. Peers can cause some lines, so the rate of each kind
 //! is limited. All functions may be called in any context.
 
-use kernel::error::code::{EADDRINUSE, EADDRNOTAVAIL};
 use kernel::fmt;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
+use crate::compat::code::{EADDRINUSE, EADDRNOTAVAIL};
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
 

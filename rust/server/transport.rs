@@ -12,6 +12,7 @@ use super::conn::failure::name;
 use super::conn::listener::{Listener, Service};
 use super::recv::recvfrom;
 use super::{log, send};
+use crate::compat::code::ENOTCONN;
 use crate::mem::SockAddr;
 use crate::sunrpc::svc::receive::{Incoming, Receipt};
 use crate::sunrpc::svc::reply::Reply;

@@ -102,7 +102,7 @@ use crate::raw;
 /// # Examples
 ///
 /// ```ignore
-/// let refuse = module_parameters::refuse.value() != 0;
+/// let refuse = compat::parameter!(refuse) != 0;
 /// // SAFETY: The connection does not use the address of a reply's memory.
 /// let class = unsafe { svc::register::<Null>(module, refuse) }?;
 /// Ok(Self { _class: class })

@@ -13,11 +13,11 @@ use core::ptr::NonNull;
 
 use kernel::bindings as k;
 use kernel::ffi::{c_int, c_void};
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 use crate::text::StackString;
 

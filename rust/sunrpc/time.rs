@@ -3,8 +3,9 @@
 //! Jiffies, beyond `kernel::time`.
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 use kernel::time::{msecs_to_jiffies, Jiffies};
+
+use crate::compat::casts::u32_as_usize;
 
 /// Jiffies in a second. Not `bindings::HZ`: of the macro's two definitions bindgen takes the
 /// definition for user space, which is always 100.

@@ -17,10 +17,10 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Payload, Sections};
 use crate::raw;
 

@@ -7,6 +7,7 @@ use kernel::sync::{new_condvar, new_spinlock, Arc, CondVar, CondVarTimeoutResult
 use kernel::time::msecs_to_jiffies;
 
 use super::{block, wire};
+use crate::compat::code::{ECONNREFUSED, ENOTCONN, EPROTO};
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
 use crate::rdma::cq::{Cq, Workers};
 use crate::rdma::device::Registration;

@@ -6,6 +6,7 @@ use kernel::prelude::*;
 
 use super::pair::Pair;
 use super::wire;
+use crate::compat::code::{ENOTCONN, EPROTO};
 use crate::rdma::recv::Held;
 
 /// Returns whether a message consists of `byte` alone.

@@ -8,6 +8,7 @@ use kernel::time::{delay::fsleep, Delta};
 use super::end::{End, Events, Progress};
 use super::pair::{resolved, HELLO, PARAMS};
 use super::waiter::Waiter;
+use crate::compat::code::{EADDRINUSE, EADDRNOTAVAIL, ENOTCONN, EPROTO};
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::listen::{Listener, Request};

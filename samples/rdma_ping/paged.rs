@@ -8,6 +8,7 @@ use super::end::{End, TAG};
 use super::lists::Lists;
 use super::pair::Pair;
 use super::wire::{self, Offer};
+use crate::compat::code::EPROTO;
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::PostError;
 

@@ -52,6 +52,7 @@ check-other-release: lab-deps
 	@$(LAB) other-release
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
+#: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest
 #: KERNEL=plain|debug the kernel that the guests run
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock

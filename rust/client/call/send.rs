@@ -19,12 +19,14 @@
 use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
+use kernel::time::{Delta, Instant};
 
 use super::super::endpoint::{tags, Endpoint};
 use super::super::transport::{task_of, Client};
 use super::marshal::marshal;
 use super::slot::{Contents, Locked, Slot};
 use super::SlotTable;
+use crate::compat::code::{ENOBUFS, ENOTCONN};
 use crate::conn;
 use crate::mem::MemallocScope;
 use crate::observe::stats::Stats;
@@ -34,6 +36,9 @@ use crate::sunrpc::xprt::rqst::Rqst;
 use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::EncodeError;
+
+/// How long a call waits for room in the DMA layer. The calls behind it wait as well.
+const ROOM_PATIENCE: Delta = Delta::from_secs(60);
 
 /// Why a call could not be prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,9 +267,23 @@ fn prepare_once(
         Err(PrepareError::NoRegions | PrepareError::NoBuffer) => Err(wait(xprt, &endpoint(rqst)?)),
         // The shortage may be temporary. SUNRPC would report an error to the task that drains the
         // queue.
-        Err(PrepareError::NoMapping) => Err(SendError::NoResources),
+        Err(PrepareError::NoMapping) if !lacks_room(rqst) => Err(SendError::NoResources),
+        Err(PrepareError::NoMapping) => fail(xprt, rqst, EIO).map(|()| false),
         Err(PrepareError::Impossible(error)) => fail(xprt, rqst, error).map(|()| false),
     }
+}
+
+/// Notes that the DMA layer has no room for a call. Returns whether the call has waited for room
+/// long enough: the pool of bounce buffers may be too small for it.
+fn lacks_room(rqst: &Rqst<'_, Client>) -> bool {
+    let slot: &Slot = rqst.slot().data();
+    let mut locked = slot.lock();
+    let call = (rqst.xid(), locked.epoch);
+    let known = locked.unmapped.filter(|(known, _)| *known == call);
+    let (_, since) = *locked
+        .unmapped
+        .insert(known.unwrap_or((call, Instant::now())));
+    since.elapsed() >= ROOM_PATIENCE
 }
 
 /// Returns the connection of the call's slot.

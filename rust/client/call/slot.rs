@@ -31,7 +31,7 @@
 use kernel::prelude::*;
 use kernel::sync::atomic::Atomic;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
-use kernel::time::Jiffies;
+use kernel::time::{Instant, Jiffies, Monotonic};
 
 use super::super::config::MAX_SEGMENTS;
 use super::super::endpoint::{Endpoint, Spare};
@@ -110,6 +110,8 @@ pub(super) struct Locked {
     pub(super) answered: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
+    /// The call that found no room in the DMA layer, by XID and epoch, and when it first did.
+    pub(super) unmapped: Option<((u32, u32), Instant<Monotonic>)>,
 }
 
 impl Slot {
@@ -221,6 +223,7 @@ impl Locked {
             epoch: 0,
             answered: false,
             parked: None,
+            unmapped: None,
         })
     }
 

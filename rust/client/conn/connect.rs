@@ -19,6 +19,7 @@ use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;
+use crate::compat::code::{ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ENOTCONN, EOPNOTSUPP, EPROTO};
 use crate::conn::connection::{self, Parts};
 use crate::conn::handshake;
 use crate::conn::lifecycle::Lifecycle;

@@ -10,11 +10,11 @@
 //! not disturbed. Without an acknowledgement the connection is closed, and the calls are sent again
 //! on the next one.
 
-use kernel::error::code::ENOTCONN;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use super::tags::PROBE_TAG;
 use super::{Conn, Endpoint, QueuePair};
+use crate::compat::code::ENOTCONN;
 use crate::conn::traced;
 use crate::observe::trace::{self, WcStatus};
 use crate::proto::requester::liveness;

@@ -13,6 +13,7 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::super::config::{MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
 use super::{Calls, Link};
+use crate::compat::code::EPROTO;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced::peer;
 use crate::mem::{Page, PagePool};

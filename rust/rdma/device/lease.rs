@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
 
 use super::Device;
+use crate::compat::code::ENETUNREACH;
 use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::work::Queue;

@@ -12,6 +12,7 @@ use kernel::types::Opaque;
 
 use super::lease::{Lease, LeasedDevice, Removal};
 use super::Device;
+use crate::compat::code::ENETUNREACH;
 use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::work::Queue;

@@ -6,7 +6,6 @@ use core::ptr::NonNull;
 
 use kernel::error::to_result;
 use kernel::ffi::c_int;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
@@ -15,6 +14,7 @@ use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, Wor
 
 use super::request::Requests;
 use super::{ListenEvent, ListenHandler, Lost};
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::cm::{Context, OwnedId};

@@ -5,9 +5,8 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
-use kernel::num::casts::u32_as_usize;
-
 use super::pack::Packer;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
 

@@ -7,12 +7,12 @@ use core::ptr::NonNull;
 
 use kernel::alloc::allocator::KVmalloc;
 use kernel::error::from_err_ptr;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::fill::{whole, Memory, MrShape};
 use super::{DataDirection, MrPool};
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 
 use super::sq::QueueFull;
 use super::{Completions, PostError, Qp, Tag};
+use crate::compat::code::ENOTCONN;
 use crate::raw as bindings;
 use crate::rdma::mr::region::{MrState, Region};
 

@@ -5,12 +5,12 @@
 //!
 //! Posting is possible in process context and in atomic context. It neither allocates nor sleeps.
 
-use kernel::error::code;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::chain::{Chain, RegionChain};
 use super::{Completions, Qp, Tag};
+use crate::compat::code;
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;
 use crate::rdma::mr::region::MrState;

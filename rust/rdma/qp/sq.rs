@@ -13,9 +13,9 @@
 //! released by position.
 
 use kernel::alloc::allocator::KVmalloc;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{CachedVec, NumaAlloc};
 
 /// The reason why a completion retires nothing.

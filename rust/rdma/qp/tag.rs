@@ -3,10 +3,10 @@
 //! Tags: small numbers by which the owners of work requests recognise their completions.
 
 use kernel::alloc::allocator::KVmalloc;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use super::PostError;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{CachedVec, NumaAlloc};
 use crate::raw as bindings;
 use crate::rdma::cq::Done;

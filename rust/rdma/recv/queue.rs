@@ -6,12 +6,12 @@ use core::cell::UnsafeCell;
 
 use kernel::dma::DataDirection;
 use kernel::error::to_result;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::slots::{Slot, SlotGroup};
+use crate::compat::{casts::u32_as_usize, code::ENOTCONN};
 use crate::mem::CachedBox;
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;

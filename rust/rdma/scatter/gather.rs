@@ -5,11 +5,11 @@
 use core::iter::Peekable;
 
 use kernel::alloc::Flags;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::requests::{request, Requests, MAX_MESSAGE};
+use crate::compat::{casts::u32_as_usize, code::ENOBUFS};
 use crate::mem::Piece;
 use crate::raw as bindings;
 use crate::rdma::mr::{DataDirection, Memory, MrPool};

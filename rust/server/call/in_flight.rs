@@ -14,12 +14,12 @@
 //! A Send whose reply has pages of the page cache is always signalled: extra references to such a
 //! page prevent its migration, and keep direct I/O from dropping it from the cache.
 
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
 use super::queue::{places, Ring};
+use crate::compat::casts::u32_as_usize;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::rdma::pd::Pd;

@@ -5,13 +5,13 @@
 //! A spare list keeps its allocations, so that an operation of the same size allocates nothing.
 
 use kernel::alloc::Flags;
-use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::Delta;
 
 use super::context::Call;
+use crate::compat::code::ENOBUFS;
 use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};

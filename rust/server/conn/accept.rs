@@ -18,6 +18,7 @@ use super::failure::{Failure, Step};
 use super::listener::{ListenerState, Service};
 use super::owner::Owner;
 use super::session;
+use crate::compat::code::ENOTCONN;
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
 use crate::conn::role::OwnedQpOf;

@@ -8,6 +8,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Full;
 
 use super::endpoint::{Conn, QueuePair};
+use crate::compat::code::EPROTO;
 use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
 use crate::mem::SockAddr;

@@ -12,7 +12,7 @@
 
 use kernel::fmt;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Acquire, Atomic, Release};
+use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::endpoint::{Accepted, Endpoint};
@@ -222,14 +222,14 @@ impl<X: Clone + Unpin> Backchannel<X> {
             return Err(EBUSY);
         }
         *place = Some(xprt);
-        self.exists.store(true, Release);
+        self.exists.store(true, Relaxed);
         Ok(())
     }
 
     /// Removes and returns the client transport.
     pub(crate) fn take(&self) -> Option<X> {
         let mut place = self.xprt.lock();
-        self.exists.store(false, Release);
+        self.exists.store(false, Relaxed);
         place.take()
     }
 
@@ -240,7 +240,8 @@ impl<X: Clone + Unpin> Backchannel<X> {
 
     /// Returns the client transport if a message answers a backchannel call. Completion worker.
     pub(crate) fn of_answer(&self, version: impl FnOnce() -> Version, bytes: &[u8]) -> Option<X> {
-        if self.exists.load(Acquire) && backward::is_answer(version(), bytes) {
+        // ORDERING: the device orders an answer behind its call, and the lock the transport.
+        if self.exists.load(Relaxed) && backward::is_answer(version(), bytes) {
             self.get()
         } else {
             None

@@ -14,6 +14,7 @@ use kernel::sync::Arc;
 use super::call::budget::Permit;
 use super::call::context::Call;
 use super::call::in_flight::InFlight;
+use crate::compat::code::EOPNOTSUPP;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::stats::RequesterBreach;
 use crate::proto::inline::Thresholds;

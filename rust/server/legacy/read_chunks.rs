@@ -8,10 +8,10 @@
 //! reply stay registered until the RDMA_DONE has arrived and their regions are invalidated. A
 //! connection on which an RDMA_DONE is overdue is closed.
 
-use kernel::error::code::ENOBUFS;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use crate::compat::code::ENOBUFS;
 use crate::proto::legacy::done::Exposure;
 use crate::rdma::mr::{DataDirection, Memory, Mr, MrPool};
 use crate::rdma::qp::{Completions, PostError, Qp};

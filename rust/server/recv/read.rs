@@ -10,12 +10,12 @@
 //! own, which go to the pool.
 
 use kernel::alloc::Flags;
-use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::time::delay::fsleep;
 
 use super::recvfrom;
+use crate::compat::code::ENOBUFS;
 use crate::conn::traced;
 use crate::mem::Page;
 use crate::observe::trace;

@@ -5,11 +5,11 @@
 //! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
 //! with a receipt, and the Receive goes back to the device before the service works on the call.
 
-use kernel::error::code::ENOBUFS;
 use kernel::page::PAGE_SHIFT;
 use kernel::prelude::*;
 
 use super::read::{self, Fetcher};
+use crate::compat::code::ENOBUFS;
 use crate::conn::traced;
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;

@@ -29,7 +29,7 @@ use crate::mem::Page;
 use crate::raw;
 
 /// The protocol of all calls. The duplicate reply cache distinguishes transports by it.
-const PROTOCOL: u32 = k::IPPROTO_MAX;
+const PROTOCOL: u32 = raw::IPPROTO_MAX;
 
 /// A payload that lies outside the inline part of a call.
 #[derive(Clone, Copy, Debug)]

@@ -182,7 +182,7 @@ mod suite {
         assert_eq!(thread.refilled(), 3);
         drop(shared);
         assert!(thread.incoming().owns_reply_pages());
-        thread.rqst.rq_prot = k::IPPROTO_TCP;
+        thread.rqst.rq_prot = raw::IPPROTO_TCP;
         assert!(thread.incoming().owns_reply_pages());
         assert_eq!(thread.refilled(), 0);
         Ok(())

@@ -30,10 +30,10 @@ use kernel::bindings as k;
 use kernel::prelude::*;
 use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
-use kernel::sync::barrier::smp_mb;
 use kernel::sync::Completion;
 use kernel::types::Opaque;
 
+use crate::compat::{barrier::smp_mb, raw_init, raw_try_init};
 use crate::mem::{Net, SockAddr};
 use crate::raw;
 
@@ -437,7 +437,7 @@ impl<K, T: Implementation<K>> New<K, T> {
         // SAFETY: The memory is large enough, aligned, stays in place, and no other thread knows of
         // it.
         unsafe {
-            pin_init::raw_init(
+            raw_init(
                 &raw mut (*xprt).base,
                 SvcXprt::new(origin, TypeId::of::<T>()),
             )
@@ -478,7 +478,7 @@ impl<K, T: Implementation<K>> New<K, T> {
         // complete.
         unsafe {
             let data = (*self.xprt.as_ref().data.get()).as_mut_ptr();
-            pin_init::raw_try_init(data, init)?;
+            raw_try_init(data, init)?;
         }
         // INVARIANT: `data` was initialised above.
         self.base().complete.store(true, Release);

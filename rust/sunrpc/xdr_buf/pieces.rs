@@ -4,10 +4,10 @@
 
 use core::ptr::NonNull;
 
-use kernel::num::casts::u32_as_usize;
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw;
 

@@ -7,9 +7,8 @@
 
 use core::marker::PhantomData;
 
-use kernel::num::casts::u32_as_usize;
-
 use super::XdrBuf;
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// The result of placing a reply.

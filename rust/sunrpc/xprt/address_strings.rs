@@ -11,7 +11,6 @@
 
 use kernel::bindings as k;
 use kernel::fmt;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Release};
@@ -20,6 +19,7 @@ use kernel::sync::{new_spinlock, SpinLock};
 use super::super::address::{host, ntop, AddrText};
 use super::handle::Xprt;
 use super::transport::Transport;
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// Number of buffers of a string that changes.

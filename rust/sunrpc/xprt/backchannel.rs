@@ -32,7 +32,6 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
@@ -43,6 +42,7 @@ use super::super::xdr_buf::XdrBuf;
 use super::handle::{Xprt, XprtState};
 use super::slot::Memory;
 use super::transport::Transport;
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// Maximum length of a call, in bytes.

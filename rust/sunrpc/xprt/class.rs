@@ -139,7 +139,7 @@ impl Class {
 /// # Examples
 ///
 /// ```ignore
-/// let refuse = module_parameters::refuse.value() != 0;
+/// let refuse = compat::parameter!(refuse) != 0;
 /// // SAFETY: The transport never uses the address of an RPC's memory.
 /// let class = unsafe { class::register::<Null>(module, refuse) }?;
 /// Ok(Self { _class: class })

@@ -14,12 +14,12 @@
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 
 use super::handle::Xprt;
 use super::rqst::Rqst;
 use super::slot::Slot;
 use super::transport::Transport;
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// Converts credits to units of the congestion window.

@@ -11,7 +11,6 @@ use core::pin::Pin;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Full, Relaxed};
 use kernel::sync::{Completion, SpinLock};
@@ -25,6 +24,7 @@ use super::class::Class;
 use super::connect::ConnectState;
 use super::slot::Slot;
 use super::transport::Transport;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{Net, SockAddr, Storage};
 use crate::raw;
 

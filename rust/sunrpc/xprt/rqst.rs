@@ -18,13 +18,13 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
-use kernel::num::casts::u32_as_usize;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::{self, XdrBuf};
 use super::ops;
 use super::slot::Slot;
 use super::transport::Transport;
+use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// A live request.

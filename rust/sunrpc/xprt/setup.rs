@@ -54,6 +54,7 @@ use super::class::Class;
 use super::handle::{Xprt, XprtState};
 use super::transport::{CreateArgs, Transport};
 use super::{backchannel, connect, ops};
+use crate::compat::{code::EAFNOSUPPORT, raw_try_init};
 use crate::mem::SockAddr;
 use crate::raw;
 
@@ -106,7 +107,7 @@ unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_
     // and stays in place. No other thread knows of it.
     let done = unsafe {
         let state = xprt.byte_add(offset).cast::<XprtState<T>>().as_ptr();
-        pin_init::raw_try_init(state, XprtState::<T>::new(class, slots))
+        raw_try_init(state, XprtState::<T>::new(class, slots))
     };
     if let Err(error) = done {
         // SAFETY: `xprt_alloc` returned the transport, and it has no slots.

@@ -3,12 +3,12 @@
 //! SUNRPC's counters of a transport.
 
 use kernel::fmt;
-use kernel::num::casts::usize_as_u64;
 use kernel::prelude::*;
 
 use super::super::time::{now, HZ};
 use super::handle::Xprt;
 use super::transport::Transport;
+use crate::compat::casts::usize_as_u64;
 
 /// The counters that SUNRPC keeps for every transport (`struct rpc_xprt`, member `stat`).
 ///

@@ -30,7 +30,7 @@ GENERATED = ("Documentation/rfc-map.rst",)
 
 _FOLDERS = r"(?:rust|tools|include/rpcrdma|include/trace|samples|Documentation|debian|build)"
 _PATH = re.compile(rf"(?<![\w./-]){_FOLDERS}/[\w./*-]*[\w/*]")
-_ROOMS = r"(?:wire|proto|rdma|sunrpc|observe|conn|client|server|mem|text|work)"
+_ROOMS = r"(?:wire|proto|rdma|sunrpc|observe|conn|client|server|compat|mem|text|work)"
 _SCENARIO = re.compile(r"(tools/lab/scenarios/test_\w+\.py)::(\w+)")
 _MODULE = re.compile(rf"(?<![\w:]){_ROOMS}(?:::\w+)+")
 _ITEM = re.compile(r"(?<![\w:])([A-Z]\w+)::(\w+)")

@@ -16,7 +16,7 @@ NAME = "layering"
 
 _CORE = {"core"}
 _KERNEL = {"core", "kernel", "pin_init"}
-_NEUTRAL = {"mem", "text", "work"}
+_NEUTRAL = {"compat", "mem", "text", "work"}
 _SHARED = {"wire", "proto", "rdma", "sunrpc", "observe", "conn"} | _NEUTRAL
 _ALL = _SHARED | {"raw", "client", "server"}
 
@@ -25,12 +25,14 @@ ROOMS: dict[str, set[str]] = {
     "wire": _CORE,
     "proto": _CORE | {"wire"},
     "raw": _KERNEL,
-    "mem": _KERNEL | {"raw"},
+    # Reads a parameter of the module that the glue defines.
+    "compat": _KERNEL | {"raw"},
+    "mem": _KERNEL | {"compat", "raw"},
     "text": _KERNEL,
     "work": _KERNEL,
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
     "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
-    "observe": _KERNEL | {"raw", "wire", "proto", "text"},
+    "observe": _KERNEL | {"compat", "raw", "wire", "proto", "text"},
     # `conn` depends neither on SUNRPC nor on a role.
     "conn": _KERNEL | {"wire", "proto", "rdma", "observe"} | _NEUTRAL,
     # The roles, client and server, never name each other.
@@ -58,11 +60,13 @@ GLUE: dict[str, str] = {
     "include/rpcrdma/glue_sunrpc.h": r"(?<!rpc)rdma/|glue_ib\.h",
     "rust/glue/mem.c": r"linux/sunrpc/|(?<!rpc)rdma/|glue_(?!mem\.h)",
     "include/rpcrdma/glue_mem.h": r"linux/sunrpc/|(?<!rpc)rdma/|glue_",
+    "rust/glue/compat.c": r"linux/sunrpc/|(?<!rpc)rdma/|glue_(?!compat\.h)",
+    "include/rpcrdma/glue_compat.h": r"linux/sunrpc/|(?<!rpc)rdma/|glue_",
     "rust/glue/trace.c": r"linux/sunrpc/|glue_",
 }
 
-# A type that `module!` defines at the root of the crate. Every room may name it.
-_MODULE = "LocalModule"
+# What `module!` defines at the root of the crate. Every room may name it.
+_MODULE = {"LocalModule", "THIS_MODULE"}
 
 _EXTERNAL = {"core", "kernel", "pin_init", "alloc", "std", "zerocopy"}
 
@@ -108,7 +112,7 @@ def _check_file(tree: Tree, path: str, room: str) -> list[Finding]:
         target = resolve(named, depth, room)
         if not target or (path == "rust/rpcrdma.rs" and target[0] not in _EXTERNAL):
             continue
-        if target[0] == _MODULE and "kernel" in allowed:
+        if target[0] in _MODULE and "kernel" in allowed:
             continue
         bindings = room in _NO_BINDINGS and target[:2] == ("kernel", "bindings")
         if target[0] not in allowed or bindings:

@@ -107,6 +107,32 @@ void h_mapping_refused(void)
 	h_end();
 }
 
+/*
+ * A call that the bounce buffers have no room for in a minute fails, and the calls behind it are
+ * sent.
+ */
+void h_mapping_never(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_WRITE_4K);
+	h_refused_mappings = UINT_MAX;
+	h_rpc_start(rpc, 0);
+	h_live(50000);
+	h_expect(!rpc->done, "the RPC ends with %d", rpc->status);
+	h_live(20000);
+	h_expect(rpc->done && rpc->status == -EIO, "the RPC ends with %d", rpc->status);
+	h_rpc_free(rpc);
+	h_refused_mappings = 0;
+	rpc = h_rpc_new(H_WRITE_4K);
+	h_rpc_run(rpc, &remote);
+	h_rpc_free(rpc);
+	h_check_calm();
+	h_end();
+}
+
 /* The server waits until it can map a reply or the pages of a call, and the connection stays. */
 void h_mapping_refused_served(void)
 {

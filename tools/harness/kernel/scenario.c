@@ -261,6 +261,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
 	{ "mapping_refused", h_mapping_refused },
+	{ "mapping_never", h_mapping_never },
 	{ "mapping_refused_served", h_mapping_refused_served },
 	{ "fetched_unmapped", h_fetched_unmapped },
 	{ "regions", h_regions },

@@ -11,7 +11,7 @@ from .errors import HeadersError
 from .run import output
 
 #: The first kernel that has the interfaces of the module; see Documentation/kernel-range.rst.
-OLDEST = (7, 3)
+OLDEST = (7, 2)
 MODULES = Path("/lib/modules")
 
 #: States of a package whose files are in place. The script that configures the headers calls DKMS,

@@ -205,11 +205,13 @@ def test_progress_line(tmp_path: Path) -> None:
     assert run.last_line(log) == "CC      objects/rust/helpers.o"
 
 
-def test_one_limit_in_three_places() -> None:
-    """make, DKMS and the preparation tool require the same oldest kernel."""
+def test_one_limit_everywhere() -> None:
+    """make, DKMS, the preparation tool, README and kernel-range.rst have the same oldest kernel."""
     oldest = ".".join(map(str, tree.OLDEST))
     assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in (TOP / "dkms.conf").read_text()
     assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
+    for name in ("README.md", "Documentation/kernel-range.rst"):
+        assert f"Linux {oldest} and newer" in (TOP / name).read_text(), name
 
 
 def test_one_version_in_two_places() -> None:

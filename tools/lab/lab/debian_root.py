@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import aptstate, debian, paths
+from . import aptstate, debian, paths, settings
 from .command import capture, logged
 from .errors import LabError
 from .progress import say, step
@@ -25,27 +25,30 @@ from .progress import say, step
 HERE = paths.LAB / "debian"
 #: The suite of the machine, and the suite of its kernel.
 SUITE, KERNELS = "trixie", "trixie-backports"
+#: The oldest series that the module builds for.
+OLDEST = [7, 2]
 _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
 #: Files that are not in the guests' image: those for compiling, and documentation.
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
 _SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
 _SKIPPED += ("usr/lib/rustlib", "usr/src/rustc-*", "var/cache/apt", "var/lib/apt/lists")
-#: The other kernel of an upgrade, of the same version: no other one is 7.3 or later.
+#: The other kernel of an upgrade, of the same version and another flavour.
 OTHER_FLAVOUR = "rt"
 #: The place of the sources in the guests.
 SOURCES = "/root/rpcrdma"
 
 
 def newest_kernel(log: Path) -> tuple[str, str]:
-    """Returns release and version of the newest kernel in backports, 7.3 or later."""
+    """Returns release and version of the newest kernel in backports, of the series `SERIES`."""
+    series = list(settings.series())
     state = aptstate.open_suite(debian.mirror(), KERNELS, log)
     found = [
         (numbers(version), name.removeprefix("linux-headers-"), version)
         for name, version in state.versions(_HEADERS)
-        if numbers(version)[:2] >= [7, 3]
+        if numbers(version)[: len(series)] == series and numbers(version)[:2] >= OLDEST
     ]
     if not found:
-        raise LabError(f"{KERNELS} has no kernel of 7.3 or later")
+        raise LabError(f"{KERNELS} has no kernel of series {settings.series() or 'any'}")
     _, release, version = max(found)
     return release, version
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 
 from .errors import LabError
@@ -88,6 +89,14 @@ def server() -> str:
 def legacy() -> bool:
     """`RPCRDMA_LEGACY`: our module has RFC 5666, as it has by default."""
     return _choice("RPCRDMA_LEGACY", "y", ("y", "n")) == "y"
+
+
+def series() -> tuple[int, ...]:
+    """`SERIES`: the series of Debian's own kernel, such as 7.2; empty for the newest one."""
+    value = os.environ.get("SERIES", "")
+    if value and not re.fullmatch(r"\d+\.\d+", value):
+        raise LabError(f"SERIES={value}: must be two numbers, such as 7.2")
+    return tuple(map(int, value.split("."))) if value else ()
 
 
 def modules() -> str:

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! The parts of the crate `kernel` that lock-free code of `rpcrdma.ko` uses, made of loom's
+//! primitives.
+//!
+//! The orders are those of Linux' memory model (`Documentation/atomic_t.txt`), in terms of C11:
+//! `Full` is a full barrier before and after the operation, and a `cmpxchg` that fails orders
+//! nothing. loom knows no dependencies: it takes a control or address dependency for no order.
+
+pub mod bindings;
+pub mod order;
+pub mod prelude;
+pub mod sync;
+pub mod work;

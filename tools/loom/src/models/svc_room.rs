@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: GPL-2.0
+
+//! A server's connection that has no room for replies: no wake-up is lost.
+//!
+//! SUNRPC asks for room after it has changed `xpt_flags`, and does not enqueue a transport without
+//! room. The context that makes room enqueues the transport after that. Each side writes what the
+//! other one reads.
+
+use std::marker::PhantomData;
+
+use kernel::bindings as k;
+use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::barrier::smp_mb;
+use kernel::work::read_once;
+
+use super::{parts, spawn, sunrpc, Shared};
+use crate::Model;
+
+//< sunrpc/svc/xprt.rs
+//<   impl<K> SvcXprt<K> { set enqueue }
+//<   impl SvcXprt<Connected> { data_arrived room_regained }
+//<   fn finds_room
+//< server/call/context.rs
+//<   impl Calls { set_parked parked }
+parts!("svc_room");
+
+pub(crate) const MODEL: Model = Model {
+    name: "svc_room",
+    runs: &[
+        ("a call arrives while room is made", call_arrives),
+        (
+            "a thread has received while room is made",
+            thread_has_received,
+        ),
+    ],
+    spare: &[],
+};
+
+/// The most parked operations with which there is room.
+const MOST_PARKED: u32 = 1;
+
+/// Marks a connection.
+enum Connected {}
+
+/// The transport, as far as it is accessed here.
+struct SvcXprt<K> {
+    base: *mut raw::svc_xprt,
+    kind: PhantomData<K>,
+}
+
+impl<K> SvcXprt<K> {
+    fn as_raw(&self) -> *mut raw::svc_xprt {
+        self.base
+    }
+}
+
+/// The calls of a connection, as far as they are accessed here.
+struct Calls {
+    parked: Atomic<u32>,
+}
+
+mod raw {
+    pub(super) use super::sunrpc::{svc_xprt, svc_xprt_enqueue, XPT_DATA};
+}
+
+/// A connection with one operation that is parked, and flags.
+fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Calls>) {
+    let calls = Shared::new(Calls {
+        parked: Atomic::new(MOST_PARKED),
+    });
+    calls.parked.settle();
+    let has_room = move || finds_room(|| calls.parked() < MOST_PARKED);
+    let base = sunrpc::svc_xprt::new(flags, has_room);
+    let kind = PhantomData;
+    (Shared::new(SvcXprt { base, kind }), calls)
+}
+
+/// Makes room.
+fn make_room(xprt: &SvcXprt<Connected>, calls: &Calls) {
+    calls.set_parked(0);
+    xprt.room_regained();
+}
+
+/// A call arrives at a transport that is not busy.
+fn call_arrives() {
+    let (xprt, calls) = connection(0);
+    let other = spawn(move || make_room(&xprt, &calls));
+    xprt.data_arrived();
+    other.join().unwrap();
+    assert!(sunrpc::is_busy(xprt.base), "nobody enqueues the transport");
+}
+
+/// A thread of the service ends the busy state of a transport that has more calls.
+fn thread_has_received() {
+    let (xprt, calls) = connection(1 << sunrpc::XPT_BUSY | 1 << sunrpc::XPT_DATA);
+    let other = spawn(move || make_room(&xprt, &calls));
+    sunrpc::svc_xprt_received(xprt.base);
+    other.join().unwrap();
+    assert!(sunrpc::is_busy(xprt.base), "nobody enqueues the transport");
+}
