@@ -54,7 +54,7 @@ pub fn seen() -> BTreeSet<Place> {
     RUN.with_borrow(|run| run.seen.clone())
 }
 
-/// Notes the caller's place. Returns whether the place orders accesses in this run.
+/// Records the caller's place. Returns whether the place orders accesses in this run.
 #[track_caller]
 pub fn holds() -> bool {
     let caller = Location::caller();

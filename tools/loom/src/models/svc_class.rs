@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registered class of server transports: who finds the pointer finds a class that is complete.
+//! The registered class of server transports: a context that finds the pointer finds a complete
+//! class.
 
 use std::cell::UnsafeCell;
 
@@ -43,13 +44,13 @@ impl Listener for Server {
     type Context = Memory;
 }
 
-/// Makes a class, which another thread has not seen.
+/// Makes a class that no other thread has seen.
 fn class() -> Shared<Class<Server>> {
     REGISTERED.settle();
     Shared::new(Class::new(raw::svc_xprt_class, Memory::new()))
 }
 
-/// A context that has a transport looks whether it is one of this class.
+/// A context that has a transport checks whether it is one of this class.
 fn found() {
     let class = class();
     let other = spawn(move || {
@@ -63,7 +64,7 @@ fn found() {
     class.leave();
 }
 
-/// A context that knows of no class looks for one.
+/// A context without a class looks for one.
 fn looked_up() {
     let class = class();
     let other = spawn(move || {
