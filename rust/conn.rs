@@ -5,7 +5,7 @@
 //! | module | purpose |
 //! | --- | --- |
 //! | [`role`] | the interface to the role, and to the transport |
-//! | [`connection`] | the objects of a connection, in the order of their teardown; its close |
+//! | [`connection`] | the objects of a connection, the lengths of its queues; its close |
 //! | [`lifecycle`] | the states of a connection, which events and the removal of a device change |
 //! | [`handshake`] | the private data of both peers, and the terms that follow from it |
 //! | [`state`] | the state that completions reach; the completions, which go to the role |
@@ -15,7 +15,6 @@
 //! | [`terms`] | the effective terms, for readers without a lock |
 //! | [`peers`] | the servers that speak version one only, from earlier connections |
 //! | [`registry`] | the connections of the module, for a file of debugfs |
-//! | [`queues`] | the lengths of the queues that a device has room for |
 //! | [`traced`] | the names of a peer, a work request and a memory region in trace events |
 //!
 //! A role (requester or responder) implements [`role::Role`] and holds a
@@ -30,7 +29,6 @@ pub(crate) mod credits;
 pub(crate) mod handshake;
 pub(crate) mod lifecycle;
 pub(crate) mod peers;
-pub(crate) mod queues;
 pub(crate) mod registry;
 pub(crate) mod role;
 pub(crate) mod session;

@@ -11,12 +11,11 @@
 //! | [`pd`], [`cq`] | protection domains and completion queues |
 //! | [`cm`], [`listen`] | cm_ids, events, connecting; listening and accepting |
 //! | [`qp`] | queue pairs: posting, completions, draining |
-//! | [`send`], [`recv`] | buffers of the send queue; received messages |
+//! | [`buffer`], [`recv`] | buffers of the send queue; received messages |
 //! | [`scatter`] | page lists, with the RDMA Reads and Writes that move them |
 //! | [`mr`] | memory regions (FRWR): memory that a peer may read or write |
 //!
-//! They share private modules: `buffer` (memory mapped for a device), `progress` (which work
-//! requests have completed) and `stack`.
+//! They share private modules: `progress` (which work requests have completed) and `stack`.
 //!
 //! # Lifetimes
 //!
@@ -62,6 +61,7 @@
 
 use kernel::str::CStrExt;
 
+pub(crate) mod buffer;
 pub(crate) mod cm;
 pub(crate) mod cq;
 pub(crate) mod device;
@@ -71,9 +71,7 @@ pub(crate) mod pd;
 pub(crate) mod qp;
 pub(crate) mod recv;
 pub(crate) mod scatter;
-pub(crate) mod send;
 
-mod buffer;
 mod progress;
 mod stack;
 

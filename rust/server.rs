@@ -11,8 +11,8 @@
 //! | [`transport`] | the operations that SUNRPC calls |
 //! | [`recv`] | receives calls: `recvfrom`, and `read` for calls that RDMA Reads fetch |
 //! | [`send`] | sends replies and errors |
-//! | [`conn`] | the life of a connection: `listener`, `accept`, `session`, `silence`, `failure`, |
-//! | | and its objects: `owner`, `endpoint` |
+//! | [`conn`] | the life of a connection: `listener`, `accept`, `session`, `failure`, and its |
+//! | | objects: `owner`, `endpoint` |
 //! | [`legacy`] | requesters of RFC 5666; no other file knows what sets them apart |
 //! | [`call`] | calls and operations in progress: `context`, `queue`, `in_flight`, `memory`, |
 //! | | `budget` |
@@ -42,7 +42,6 @@ pub(crate) mod conn {
     pub(crate) mod listener;
     pub(crate) mod owner;
     pub(super) mod session;
-    pub(super) mod silence;
 }
 #[cfg(RPCRDMA_LEGACY)]
 mod legacy;

@@ -18,8 +18,9 @@ use kernel::sync::atomic::{Atomic, AtomicType};
 use kernel::sync::Arc;
 use kernel::time::Jiffies;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, new_delayed_work, DelayedWork, HasDelayedWork, HasWork};
-use kernel::workqueue::{Work, WorkItem};
+use kernel::workqueue::{
+    self, new_delayed_work, DelayedWork, HasDelayedWork, HasWork, Work, WorkItem,
+};
 
 /// An unbound workqueue with normal priority. It shares its workers with other unbound workqueues,
 /// such as SUNRPC's `rpciod`.

@@ -15,9 +15,9 @@ use super::transport::Client;
 use crate::observe::connections::Calls;
 use crate::observe::stats::CallCounts;
 use crate::proto::requester::plan::ReplyKind;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::mr::DataDirection;
 use crate::rdma::pd::Pd;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::xprt::Xprt;
 
 pub(super) mod fence;

@@ -4,7 +4,7 @@
 
 use kernel::prelude::*;
 
-use crate::conn::queues::{Demand, Queues};
+use crate::conn::connection::{Demand, Queues};
 use crate::proto::backward;
 use crate::proto::session::{least_receive, SPARE_RECEIVES};
 use crate::proto::version::Setting;

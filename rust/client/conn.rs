@@ -52,7 +52,7 @@ impl Role for Requester {
             (Ok(()), Some(slot)) => fence::invalidated(conn, qp, slot),
             // A Send is signalled only so that the send queue learns the device's progress.
             (Ok(()), None) => {
-                if conn.role().quirks.reads.is_enabled() {
+                if conn.terms().has_dones() {
                     reply::handle_fetched(conn, qp, tag);
                 }
             }
@@ -65,8 +65,8 @@ impl Role for Requester {
     }
 
     fn control_sent(conn: &Conn, qp: &QueuePair) {
-        let role = conn.role();
-        if role.quirks.reads.is_enabled() {
+        if conn.terms().has_dones() {
+            let role = conn.role();
             let link = (conn, qp, &role.credits);
             role.quirks.reads.account(link, &reply::calls(conn));
         }

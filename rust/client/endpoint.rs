@@ -33,9 +33,9 @@ use crate::conn::traced;
 use crate::mem::CachedVec;
 use crate::observe::trace;
 use crate::proto::backward::CREDITS;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::mr::{Kind, Mr, MrPool, PoolCounts};
 use crate::rdma::pd::Pd;
-use crate::rdma::send::SendBuf;
 
 pub(super) mod silence;
 

@@ -11,9 +11,9 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::connection::Connection;
 use super::role::Role;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{PostError, Tag};
-use crate::rdma::send::SendBuf;
 use crate::wire::EncodeError;
 
 /// The number of Sends from [`ReplyBuffers`] that share a completion.

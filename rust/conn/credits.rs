@@ -15,8 +15,7 @@ use super::state::ConnState;
 use super::traced;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
-use crate::proto::credits::Credits;
-use crate::proto::requester::credits::Account;
+use crate::proto::credits::{effective, Credits};
 use crate::work::read_once;
 
 /// The credits of one connection. All methods are for process context and do not sleep.
@@ -33,7 +32,7 @@ pub(crate) struct CallCredits {
 }
 
 struct Ledger {
-    account: Account,
+    credits: Credits,
     /// The number of calls in flight of which the transport was last notified.
     announced: u32,
     /// The credits of messages other than calls, as the role counts them.
@@ -57,9 +56,9 @@ enum Operation {
 impl CallCredits {
     /// Makes the credits of a connection before its first reply: one.
     pub(crate) fn new(requested: u32) -> impl PinInit<Self> {
-        let first = Credits::new().limit();
+        let first = Credits::FIRST.limit();
         let ledger = Ledger {
-            account: Account::new(),
+            credits: Credits::FIRST,
             announced: first,
             charge: 0,
             operation: Operation::None,
@@ -92,17 +91,16 @@ impl CallCredits {
         grant: u32,
         replies: u32,
     ) {
-        let mut credits = Credits::new();
-        credits.on_reply(grant, self.requested);
+        let limit = effective(grant, self.requested);
         if grant == 0 {
-            trace::bad_credits(traced::peer(conn.owner()), xid, grant, credits.limit());
+            trace::bad_credits(traced::peer(conn.owner()), xid, grant, limit);
             conn.breach(Breach::BadCredits);
         }
-        if credits.limit() != read_once(&self.known) {
+        if limit != read_once(&self.known) {
             self.change(conn, |ledger| {
-                ledger.account.set_limit(credits.limit());
+                ledger.credits.set_limit(limit);
                 ledger.replied(replies);
-                self.grant.store(credits.limit(), Relaxed);
+                self.grant.store(limit, Relaxed);
                 self.known.store(ledger.known(), Relaxed);
             });
         }
@@ -110,13 +108,13 @@ impl CallCredits {
 
     /// Handles the abort of an unanswered call. The peer still processes the call.
     pub(crate) fn given_up(&self, conn: &ConnState<impl Sized, impl XprtRef>) {
-        self.change(conn, |ledger| ledger.account.given_up());
+        self.change(conn, |ledger| ledger.credits.given_up());
     }
 
     /// Handles an answer that matches no call. If calls were aborted, the answer is for one of
     /// them. Returns whether there were such calls.
     pub(crate) fn unmatched_answer(&self, conn: &ConnState<impl Sized, impl XprtRef>) -> bool {
-        self.change(conn, |ledger| ledger.account.unmatched_reply())
+        self.change(conn, |ledger| ledger.credits.unmatched_reply())
     }
 
     /// Sets how many credits messages other than calls take. One call may always be in flight.
@@ -134,7 +132,7 @@ impl CallCredits {
         in_flight: impl Fn() -> u32,
     ) -> bool {
         let left = self.change(conn, |ledger| {
-            let left = ledger.account.left();
+            let left = ledger.credits.left();
             if left > 1 && ledger.operation == Operation::None {
                 ledger.operation = Operation::Kept;
             }
@@ -151,7 +149,7 @@ impl CallCredits {
     /// in flight.
     pub(crate) fn sent_one(&self, in_flight: u32) {
         let mut ledger = self.ledger.lock();
-        let unanswered = in_flight.saturating_add(ledger.account.unanswered());
+        let unanswered = in_flight.saturating_add(ledger.credits.unanswered());
         ledger.operation = Operation::Sent(unanswered.saturating_add(1));
         self.known.store(ledger.known(), Relaxed);
     }
@@ -160,10 +158,10 @@ impl CallCredits {
     /// that were aborted.
     #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
-        self.ledger.lock().account.left()
+        self.ledger.lock().credits.left()
     }
 
-    /// Changes the account, and notifies the transport if the number of calls that may be in flight
+    /// Changes the credits, and notifies the transport if the number of calls that may be in flight
     /// has changed. When aborted calls occupy the whole grant, the connection is closed. Returns
     /// what `change` returns.
     //= 5666-3.3-5 always has at least one credit
@@ -175,7 +173,7 @@ impl CallCredits {
     ) -> T {
         let mut ledger = self.ledger.lock();
         let changed = change(&mut ledger);
-        let credits = match ledger.account.left() {
+        let credits = match ledger.credits.left() {
             0 => 0,
             left => left.saturating_sub(ledger.taken()).max(1),
         };
@@ -218,7 +216,7 @@ impl Ledger {
     fn known(&self) -> u32 {
         match self.operation {
             Operation::Sent(_) => 0,
-            Operation::None | Operation::Kept => self.account.limit(),
+            Operation::None | Operation::Kept => self.credits.limit(),
         }
     }
 }

@@ -219,9 +219,3 @@ impl Conn {
         self.failure
     }
 }
-
-impl Default for Conn {
-    fn default() -> Self {
-        Self::new()
-    }
-}

@@ -7,12 +7,10 @@
 //! | module | question |
 //! | --- | --- |
 //! | [`done`] | When may RDMA_DONE be sent, and what does it cost? |
-//! | [`padding`] | How much padding does RDMA_MSGP put where? |
-//! | [`padded`] | What is a call like without its padding? |
+//! | [`padded`] | How much padding does RDMA_MSGP put where, and what is a call like without it? |
 //! | [`binding`] | Where do the calls of NFS have opaque data? |
-//! | [`service`] | How does a server answer calls of that protocol? |
-//! | [`request`] | How does a client call it, and what is the answer? |
-//! | [`conf`] | What does CONF_RDMA change? |
+//! | [`service`] | How does a server answer CONF_RDMA? |
+//! | [`conf`] | How does a client call CONF_RDMA, and what does the answer change? |
 //! | [`read_chunks`] | Which read chunks may a reply have? |
 //! | [`round_up`] | Is a returned write chunk longer than offered by its round-up alone? |
 
@@ -20,8 +18,6 @@ pub mod binding;
 pub mod conf;
 pub mod done;
 pub mod padded;
-pub mod padding;
 pub mod read_chunks;
-pub mod request;
 pub mod round_up;
 pub mod service;

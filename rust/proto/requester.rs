@@ -5,15 +5,11 @@
 //! | module | question |
 //! | --- | --- |
 //! | [`plan`] | Which chunks does this call need? |
-//! | [`reply`] | Does this reply claim no more than the call offered? |
-//! | [`credits`] | How many credits are left for new RPCs? |
-//! | [`invalidate`] | Which R_key did the peer invalidate? |
+//! | [`reply`] | Does this reply claim or invalidate no more than the call offered? |
 //! | [`liveness`] | Has the peer been silent so long that it has to be probed? |
 //! | [`backoff`] | How long does the next attempt to connect wait? |
 
 pub mod backoff;
-pub mod credits;
-pub mod invalidate;
 pub mod liveness;
 pub mod plan;
 pub mod reply;

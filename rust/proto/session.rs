@@ -49,14 +49,12 @@ use super::super::wire::xchar::BackwardSupport;
 use super::super::wire::{Message, Version};
 use super::inline::Thresholds;
 use super::version::{Cause, Memory, Negotiation};
-use super::xchar::{Known, NotSent, Peer, Receives};
+use super::xchar::{NotSent, Peer, Receives};
 
 mod arrival;
 mod control;
-mod encode;
 mod operation;
 mod output;
-mod poll;
 mod settings;
 mod terms;
 
@@ -336,23 +334,20 @@ impl Session {
         }
     }
 
-    /// Asks the peer to change one of its characteristics. A smaller receive size bounds our own
-    /// Sends from now on: see [`Output::Void`].
+    /// Asks the server for Receives of `size` bytes. A smaller size bounds our own Sends from now
+    /// on: see [`Output::Void`]. A server never asks: the client may have announced a larger size
+    /// meanwhile, and the replies to calls in flight, which may have no reply chunk, would not fit.
     ///
     /// # Errors
     ///
     /// See [`NotSent`]. Before version two is settled it is [`NotSent::Busy`].
-    pub fn ask(&mut self, want: Known) -> Result<(), NotSent> {
+    pub fn ask(&mut self, size: u32) -> Result<(), NotSent> {
         if !self.may_control() {
             return Err(NotSent::Busy);
         }
-        let is_size = matches!(want, Known::ReceiveBufferSize(_));
-        if self.config.side == Side::Server && is_size {
-            return Err(NotSent::Replies);
-        }
         let xid = self.queue.next_xid();
-        self.peer.try_request(xid, want)?;
-        self.queue.ask(xid, want);
+        self.peer.try_request(xid, size)?;
+        self.queue.ask(xid, size);
         self.refresh();
         if !self.news.void {
             self.queue.release();

@@ -6,10 +6,8 @@
 //! requests to it. [`Receives`] decides when the size of our own Receives may change. Both live as
 //! long as one connection; [`super::session`] joins them.
 
-mod known;
 mod peer;
 mod receives;
 
-pub use known::Known;
 pub use peer::{Fault, NotSent, Peer};
 pub use receives::Receives;

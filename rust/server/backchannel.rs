@@ -21,8 +21,7 @@ use kernel::sync::{new_spinlock, SpinLock};
 
 use super::call::in_flight::BACKCHANNEL;
 use super::config::MAX_BC_REQUESTS;
-use super::conn::endpoint::Conn;
-use super::conn::endpoint::Endpoint;
+use super::conn::endpoint::{Conn, Endpoint};
 use super::conn::failure;
 use super::conn::owner::BcXprt;
 use super::transport::Server;
@@ -38,9 +37,6 @@ use crate::sunrpc::xprt::transport::{CreateArgs, SendError, Transport};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 use crate::wire::message::Body;
 use crate::wire::{Direction, Limits, Message};
-
-/// An answer has no chunks.
-const LIMITS: Limits = Limits::NONE;
 
 #[vtable]
 impl Transport for BcXprt {
@@ -205,7 +201,7 @@ fn post(ep: &Endpoint, rqst: &Rqst<'_, BcXprt>, credits: u32) -> Result<(), Send
 /// An answer that breaks the protocol fails its call with `EIO`.
 #[cold]
 pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
-    let Ok(header) = Message::decode_as(conn.version(), bytes, &LIMITS) else {
+    let Ok(header) = Message::decode_as(conn.version(), bytes, &Limits::NONE) else {
         return failure::report(conn, 0, RequesterBreach::BackwardForm);
     };
     let (xid, credits) = (header.xid(), xprt.data().credits());

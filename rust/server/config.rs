@@ -7,7 +7,7 @@
 use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 use kernel::prelude::*;
 
-use crate::conn::queues::{Demand, Queues};
+use crate::conn::connection::{Demand, Queues};
 use crate::proto::responder::grant::Grant;
 use crate::proto::responder::limits::Limits;
 use crate::proto::session::SPARE_RECEIVES;
@@ -97,8 +97,6 @@ pub(crate) struct ConnConfig {
     pub(crate) credits: u32,
     /// The longest inline message in bytes, transport header included.
     pub(crate) inline: u32,
-    /// The maximum number of outstanding backchannel calls.
-    pub(crate) backchannel: u32,
     /// The lowest and the highest version of RPC-over-RDMA that is served.
     pub(crate) versions: (Version, Version),
 }
@@ -110,7 +108,6 @@ impl ConnConfig {
             max_payload,
             credits: MAX_REQUESTS.get(),
             inline: MAX_REQ_SIZE.get(),
-            backchannel: MAX_BC_REQUESTS,
             versions: versions(),
         }
     }
@@ -170,7 +167,7 @@ impl Sizes {
         let longest = config.max_payload.saturating_add(AROUND);
         let pages = longest >> PAGE_SHIFT;
         let chain = pages / sges + EXTRA_SEGMENTS;
-        let spare = config.backchannel + SPARE_RECEIVES;
+        let spare = MAX_BC_REQUESTS + SPARE_RECEIVES;
         let demand = Demand {
             credits: config.credits,
             send_wr_per_credit: SEND_WR_PER_CALL,
@@ -224,7 +221,6 @@ mod tests {
         max_payload: 1 << 20,
         credits: 128,
         inline: 4096,
-        backchannel: 2,
         versions: (Version::One, Version::Two),
     };
 

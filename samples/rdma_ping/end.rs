@@ -8,6 +8,7 @@ use kernel::time::msecs_to_jiffies;
 
 use super::{block, wire};
 use crate::compat::code::{ECONNREFUSED, ENOTCONN, EPROTO};
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::cm::{CmEvent, CmHandler, CmId};
 use crate::rdma::cq::{Cq, Workers};
 use crate::rdma::device::Registration;
@@ -15,7 +16,6 @@ use crate::rdma::mr::{Kind, Mr, MrPool};
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, Qp, QpConfig, Tag, WcError};
 use crate::rdma::recv::{Held, Received};
-use crate::rdma::send::SendBuf;
 use crate::Kept;
 
 /// Longest time to wait for an event or a completion, in milliseconds.

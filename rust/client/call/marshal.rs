@@ -20,8 +20,8 @@ use crate::observe::trace::{self, Lazy};
 use crate::proto::requester::plan::{
     CallKind, CallShape, Extents, Forms, InlineSpace, ReplyKind, ReplyShape,
 };
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::mr::{DataDirection, Kind, Memory, Mr};
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{Direction, ReadListWriter, ReadSegment, Segment, Version};

@@ -20,9 +20,8 @@ use super::SlotTable;
 use crate::conn;
 use crate::observe::stats::Breach;
 use crate::observe::trace::{self, Lazy};
-use crate::proto::requester::invalidate::{self, Invalidated};
 use crate::proto::requester::plan::ReplyKind;
-use crate::proto::requester::reply::{self, Outcome, Violation};
+use crate::proto::requester::reply::{self, match_rkey, Outcome, Violation};
 use crate::rdma::mr::Mr;
 use crate::rdma::qp::Tag;
 use crate::sunrpc::xprt::reply::Pinned;
@@ -289,10 +288,9 @@ fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
         let handles = contents.regions.iter().map(Mr::rkey);
         let permitted = conn.terms().remote_invalidation();
         // `check_unmatched_rkey` checks a key that is not the call's own.
-        if let Invalidated::Match(index) = invalidate::match_rkey(handles, Some(rkey), permitted) {
-            if let Some(region) = contents.regions.get_mut(index) {
-                region.remotely_invalidated(msg);
-            }
+        let found = match_rkey(handles, rkey, permitted);
+        if let Some(region) = found.and_then(|index| contents.regions.get_mut(index)) {
+            region.remotely_invalidated(msg);
         }
     })
 }
@@ -420,17 +418,14 @@ fn mark_invalidated(
     // Most calls are prepared under terms that permit it.
     let permitted = contents.terms.remote_invalidation() || conn.terms().remote_invalidation();
     let handles = contents.regions.iter().map(Mr::rkey);
-    match invalidate::match_rkey(handles, Some(rkey), permitted) {
-        Invalidated::None => true,
-        Invalidated::Match(index) => contents.regions.get_mut(index).is_some_and(|region| {
-            trace::mr_reminv(task_of(rqst), conn::traced::region(region));
-            region.remotely_invalidated(msg)
-        }),
-        Invalidated::Foreign(rkey) => {
-            report_foreign_rkey(conn, rqst.xid(), rkey);
-            false
-        }
-    }
+    let Some(index) = match_rkey(handles, rkey, permitted) else {
+        report_foreign_rkey(conn, rqst.xid(), rkey);
+        return false;
+    };
+    contents.regions.get_mut(index).is_some_and(|region| {
+        trace::mr_reminv(task_of(rqst), conn::traced::region(region));
+        region.remotely_invalidated(msg)
+    })
 }
 
 /// Traces and counts that the message with this XID has invalidated memory of another call.

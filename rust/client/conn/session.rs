@@ -26,7 +26,7 @@ use crate::proto::backward::{is_call, is_torn};
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
 use crate::proto::version::Cause;
-use crate::rdma::send::SendBuf;
+use crate::rdma::buffer::SendBuf;
 use crate::sunrpc::random;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;

@@ -13,9 +13,9 @@ use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::observe::trace::{Lazy, Task};
 use crate::proto::inline::Thresholds;
 use crate::proto::requester::reply::{Offer, Outcome, Violation};
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::Tag;
-use crate::rdma::send::SendBuf;
 use crate::sunrpc::sysctl::Sysctl;
 use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::Body;
@@ -106,10 +106,6 @@ impl ReadReplies {
         _max: u32,
     ) -> Result<(), Option<Violation>> {
         Ok(())
-    }
-
-    pub(super) fn is_enabled(&self) -> bool {
-        false
     }
 
     pub(super) fn fetched<R: Role>(&self, _conn: &ConnOf<R>, _tag: Tag) -> Result<Option<Fetched>> {

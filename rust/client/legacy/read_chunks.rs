@@ -8,7 +8,6 @@
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::super::config::{MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
@@ -22,7 +21,7 @@ use crate::observe::trace;
 use crate::proto::legacy::done::{Dones, Stamp};
 use crate::proto::legacy::read_chunks::{check_pulled, parts};
 use crate::proto::requester::reply::Violation;
-use crate::proto::responder::placement::{Part, Source};
+use crate::proto::responder::reassembly::{Part, Source};
 use crate::rdma::qp::{Remote, Tag};
 use crate::rdma::scatter::Sink;
 use crate::wire::v1::done;
@@ -61,7 +60,6 @@ struct ReadReply {
 /// The replies of one connection that are being read.
 #[pin_data]
 pub(in crate::client) struct ReadReplies {
-    enabled: AtomicFlag,
     #[pin]
     state: SpinLock<Queue>,
 }
@@ -90,7 +88,6 @@ impl ReadReplies {
     /// Makes the state of a connection whose replies have no read chunks.
     pub(super) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            enabled: AtomicFlag::new(false),
             state <- new_spinlock!(Queue::default(), "rpcrdma::ReadReplies::state"),
         })
     }
@@ -111,14 +108,7 @@ impl ReadReplies {
         let mut state = self.state.lock();
         (state.waiting, state.due, state.marks) = (waiting, due, marks);
         (state.first_tag, state.pool) = (first_tag, Some(pool));
-        drop(state);
-        self.enabled.store(true, Relaxed);
         Ok(())
-    }
-
-    /// Returns whether replies may have read chunks.
-    pub(in crate::client) fn is_enabled(&self) -> bool {
-        self.enabled.load(Relaxed)
     }
 
     /// Decodes a message, and returns it if it is a reply with read chunks. Completion worker.

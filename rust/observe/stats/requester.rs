@@ -130,20 +130,15 @@ impl RequesterBreach {
 
     /// Returns the kind of breach that made a Send fail; `None` if the requester need not be at
     /// fault.
-    pub(crate) const fn of_send(wc: WcStatus) -> Option<Self> {
-        match wc.status {
-            raw::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR => Some(Self::NoReceive),
-            _ => None,
-        }
+    pub(crate) fn of_send(wc: WcStatus) -> Option<Self> {
+        let found_none = wc.status == raw::ib_wc_status_IB_WC_RNR_RETRY_EXC_ERR;
+        found_none.then_some(Self::NoReceive)
     }
 
     /// Returns the kind of breach that made a Receive fail; `None` if the requester need not be at
     /// fault.
-    pub(crate) const fn of_receive(wc: WcStatus) -> Option<Self> {
-        match wc.status {
-            raw::ib_wc_status_IB_WC_LOC_LEN_ERR => Some(Self::TooLong),
-            _ => None,
-        }
+    pub(crate) fn of_receive(wc: WcStatus) -> Option<Self> {
+        (wc.status == raw::ib_wc_status_IB_WC_LOC_LEN_ERR).then_some(Self::TooLong)
     }
 }
 

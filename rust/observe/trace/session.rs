@@ -97,13 +97,13 @@ struct Sent<'a>(&'a Body);
 impl fmt::Display for Sent<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
-            Body::Init(own) => list(f, own.all().into_iter().map(|known| known.value())),
-            Body::Request(want) => value(f, &want.value()),
+            Body::Init(own) => list(f, own.initial().into_iter().map(|initial| initial.value)),
+            Body::Request(size) => value(f, &Characteristic::ReceiveBufferSize(*size)),
             Body::Response(outcome) => outcomes(f, (0..).zip(outcome.iter())),
             Body::Update {
                 now,
                 pending_cleared,
-            } => update(f, &now.value(), *pending_cleared),
+            } => update(f, now, *pending_cleared),
             Body::Error(error) => range(f, *error),
         }
     }

@@ -5,12 +5,12 @@
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::xchar::{respond, Disposition};
 use super::super::session::{Body, Breach, Output, Take, PAUSE_MS};
-use super::super::xchar::{Fault, Known, NotSent};
+use super::super::xchar::{Fault, NotSent};
 use super::ensure;
 use super::pair::{next, says, Pair};
 use super::session::{hear, outputs, Check, Say, CLIENT, SERVER, TWO};
 
-const LESS: Known = Known::ReceiveBufferSize(2048);
+const LESS: u32 = 2048;
 const REFUSED: ErrorBody = ErrorBody::InvalidOption;
 
 /// Runs the cases.
@@ -41,7 +41,7 @@ fn check_request_not_sent() -> Check {
     ensure!(got.take == Take::Done, "about INIT_XCHAR");
     outputs(&mut client, PAUSE_MS, &[])?;
     ensure!(client.terms().send == 4096, "no request, no bound");
-    ensure!(client.ask(LESS) == Err(NotSent::Unsupported), "nor later");
+    ensure!(client.ask(LESS) == Err(NotSent::Refused), "nor later");
     Ok(())
 }
 

@@ -521,7 +521,7 @@ fn check_backward() -> Check {
     for (granted, limit) in [(0, 1), (1 << 31, 16), (7, 7)] {
         let mut flow = Flow::new();
         flow.on_reply(granted, backward::CREDITS);
-        ensure!(flow.credits().limit() == limit, "grant");
+        ensure!(flow.limit() == limit, "grant");
     }
     Ok(())
 }

@@ -8,8 +8,7 @@ use super::super::super::wire::{
 use super::super::responder::call::{Call, Unfit};
 use super::super::responder::intake::{take, Arrival, Reason};
 use super::super::responder::limits::Limits;
-use super::super::responder::placement::{Part, Source};
-use super::super::responder::reassembly::Violation;
+use super::super::responder::reassembly::{Part, Source, Violation};
 use super::ensure;
 use super::hostile::LIMITS;
 

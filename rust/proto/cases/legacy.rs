@@ -6,11 +6,10 @@ use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::super::wire::{
     Direction, EncodeError, Limits, ListProc, Message, Segment, Version,
 };
-use super::super::legacy::conf::Configuration;
+use super::super::legacy::conf::{call, Configuration};
 use super::super::legacy::done::{Dones, Exposure};
-use super::super::legacy::padding::Padding;
+use super::super::legacy::padded::Padding;
 use super::super::legacy::read_chunks::{check_pulled, parts};
-use super::super::legacy::request::call;
 use super::super::legacy::round_up::check_rounded_up;
 use super::super::requester::reply::{check, Offer, Violation};
 use super::super::responder::call::LONGEST_SEGMENT;

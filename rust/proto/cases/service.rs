@@ -4,9 +4,9 @@
 
 use super::super::super::wire::conf_rdma::{Reply, Request};
 use super::super::inline::Thresholds;
+use super::super::legacy::conf::{call, hear, Heard};
+use super::super::legacy::padded::Padding;
 use super::super::legacy::padded::{room, Room};
-use super::super::legacy::padding::Padding;
-use super::super::legacy::request::{call, hear, Heard};
 use super::super::legacy::service::{is_ours, max_reply, reads, Answer, Reads};
 use super::ensure;
 

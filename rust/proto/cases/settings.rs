@@ -7,7 +7,6 @@ use super::super::super::wire::xchar::{request, update, Characteristic};
 use super::super::super::wire::Direction;
 use super::super::inline::Thresholds;
 use super::super::session::{Announced, Body, Config, Output, Session, PAUSE_MS};
-use super::super::xchar::{Known, NotSent};
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
 use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, SERVER, TWO};
@@ -24,7 +23,6 @@ pub fn check() -> Check {
     check_orders()?;
     check_busy()?;
     check_told()?;
-    check_crossed()?;
     check_foreign()?;
     check_room()
 }
@@ -250,7 +248,7 @@ fn check_busy() -> Check {
     let (client, server) = ends(4096, 4096);
     let mut pair = Pair::new(client, server)?;
     settle(&mut pair)?;
-    let size = |n| Body::Request(Known::ReceiveBufferSize(n));
+    let size = Body::Request;
     pair.client.want_send(2048);
     let now = pair.now.saturating_add(60_000);
     let ask = next(&mut pair.client, now)?.ok_or("no REQ_XCHAR")?;
@@ -295,26 +293,6 @@ fn check_told() -> Check {
     Ok(())
 }
 
-/// A server knows Receives of 4096 bytes when it asks for 8192, and learns of 16384 before its
-/// request is answered. It still sends the inline replies on which the client relies.
-fn check_crossed() -> Check {
-    let (client, server) = ends(4096, 16384);
-    let mut pair = Pair::new(client, server)?;
-    settle(&mut pair)?;
-    pair.client.want_receive(16384);
-    let asked = pair.server.ask(Known::ReceiveBufferSize(8192));
-    let now = pair.now.saturating_add(60_000);
-    let update = next(&mut pair.client, now)?.ok_or("no UPD_XCHAR")?;
-    ensure!(
-        pair.client.terms().expected == 16384,
-        "calls without a chunk"
-    );
-    deliver(&mut pair.server, &update, now)?;
-    ensure!(pair.server.terms().send == 16384, "no room for the reply");
-    ensure!(asked == Err(NotSent::Replies), "for any size");
-    Ok(())
-}
-
 /// Other implementations may use our number differently, so our threshold is not announced to them.
 //~ XC-6.2-1 never taken for known ones
 fn check_foreign() -> Check {
@@ -330,7 +308,7 @@ fn check_foreign() -> Check {
     // The server grows, and announces only its Receives to its client.
     pair.server.want_receive(16384);
     pair.server.want_send(16384);
-    let size = Known::ReceiveBufferSize(16384);
+    let size = Characteristic::ReceiveBufferSize(16384);
     let [first, rest @ ..] = pair.run()?;
     ensure!(
         matches!(first, Some(Body::Update { now, .. }) if now == size),

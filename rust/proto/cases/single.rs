@@ -9,7 +9,7 @@ use super::super::responder::call::{Call, LONGEST_SEGMENT};
 use super::super::responder::intake::{one_read, one_write, plain, take, take_read, Arrival};
 use super::super::responder::limits::Limits;
 use super::super::responder::marks::Mark;
-use super::super::responder::placement::{Part, Source};
+use super::super::responder::reassembly::{Part, Source};
 use super::super::responder::reply::{Plan, Single};
 use super::ensure;
 use super::hostile::{LIMITS, RPC};

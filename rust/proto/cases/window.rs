@@ -2,13 +2,13 @@
 
 //! A requester that sends as many messages as its credits allow, for other cases.
 
-use super::super::credits::Credits;
+use super::super::credits::{effective, Credits};
 
-/// Credits together with the number of messages in flight. In the module SUNRPC counts the calls in
+/// The limit and the number of messages in flight. In the module SUNRPC counts the calls in
 /// flight, in its congestion window.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {
-    credits: Credits,
+    limit: u32,
     in_flight: u32,
 }
 
@@ -16,7 +16,7 @@ impl Flow {
     /// Makes the flow of a new connection: nothing in flight, one credit.
     pub const fn new() -> Self {
         Self {
-            credits: Credits::new(),
+            limit: Credits::FIRST.limit(),
             in_flight: 0,
         }
     }
@@ -27,7 +27,7 @@ impl Flow {
     /// that the responder has received the RDMA_DONE (RFC 5666 section 3.8).
     #[must_use]
     pub fn try_take(&mut self) -> bool {
-        if self.in_flight >= self.credits.limit() {
+        if self.in_flight >= self.limit {
             return false;
         }
         self.in_flight = self.in_flight.saturating_add(1);
@@ -39,7 +39,7 @@ impl Flow {
     pub fn on_reply(&mut self, grant: u32, max: u32) -> bool {
         let was_full = self.available() == 0;
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.credits.on_reply(grant, max);
+        self.limit = effective(grant, max);
         was_full && self.available() > 0
     }
 
@@ -47,7 +47,7 @@ impl Flow {
     /// is in flight. Returns whether a message that had to wait may now be sent.
     pub fn on_grant(&mut self, grant: u32, max: u32) -> bool {
         let was_full = self.available() == 0;
-        self.credits.on_reply(grant, max);
+        self.limit = effective(grant, max);
         was_full && self.available() > 0
     }
 
@@ -59,7 +59,7 @@ impl Flow {
     /// Returns how many messages may be sent now. It is zero while more messages are in flight than
     /// a lowered limit allows.
     pub const fn available(&self) -> u32 {
-        self.credits.limit().saturating_sub(self.in_flight)
+        self.limit.saturating_sub(self.in_flight)
     }
 
     /// Returns how many messages were sent and not answered.
@@ -67,8 +67,8 @@ impl Flow {
         self.in_flight
     }
 
-    /// Returns the credits.
-    pub const fn credits(&self) -> &Credits {
-        &self.credits
+    /// Returns the limit.
+    pub const fn limit(&self) -> u32 {
+        self.limit
     }
 }

@@ -9,7 +9,7 @@ use super::super::super::wire::message::Body;
 use super::super::super::wire::Message;
 use super::super::requester::reply::Violation;
 use super::super::responder::call::LONGEST_SEGMENT;
-use super::super::responder::placement::{Placement, Source};
+use super::super::responder::reassembly::{Placement, Source};
 
 /// The content of the read chunks of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

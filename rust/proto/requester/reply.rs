@@ -199,3 +199,22 @@ pub fn check_chunk(
         None => Ok(total),
     }
 }
+
+/// Returns the index of the registration whose R_key the message of a reply has invalidated. That
+/// registration needs no LOCAL_INV. `None` if the request did not expose the R_key, or the peer has
+/// no permission: this violates the protocol. Memory of another request may be invalidated, so the
+/// connection can no longer be trusted.
+///
+/// - `handles`: the R_keys that the answered request exposed, in the caller's order. R_keys that
+///   several requests share must not be among them.
+/// - `allowed`: both peers support remote invalidation (RFC 8797 section 4.1).
+#[inline]
+//= 8797-4.1-2 STag that belongs to the XID
+pub fn match_rkey(
+    handles: impl IntoIterator<Item = u32>,
+    rkey: u32,
+    allowed: bool,
+) -> Option<usize> {
+    let found = handles.into_iter().position(|handle| handle == rkey);
+    found.filter(|_| allowed)
+}

@@ -16,10 +16,8 @@ use super::super::super::wire::message::Body;
 use super::super::super::wire::{
     CallHeader, Lists, Message, Prefix, ReadSegment, Segment, Version, WriteChunk,
 };
-use super::invalidate::Handles;
 use super::limits::Limits;
-use super::placement::{Part, Placement, Source};
-use super::reassembly::Violation;
+use super::reassembly::{Part, Placement, Source, Violation};
 
 mod single;
 
@@ -303,4 +301,31 @@ fn check_segment(s: &Segment) -> Result<(), Unfit> {
         return Err(Unfit::Segment);
     }
     Ok(())
+}
+
+/// The R_keys of a call, seen one after the other. A reply invalidates one of them at most
+/// (RFC 8797 section 4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Handles {
+    first: Option<u32>,
+    /// A second, different R_key was seen.
+    differ: bool,
+}
+
+impl Handles {
+    /// Takes the R_key of a segment into account.
+    pub fn see(&mut self, handle: u32) {
+        self.differ |= *self.first.get_or_insert(handle) != handle;
+    }
+
+    /// Returns the R_key that a responder invalidates with its reply: the one R_key of all the
+    /// request's chunks, if there is exactly one and invalidation is `allowed`. With several R_keys
+    /// the requester has to invalidate the others locally anyway.
+    //= 8797-3.2-1 only if both ends support it
+    //= 8797-4.1-1 invalidate remotely if both set R
+    //= 8797-4.1-3 replies use plain Send
+    //= XC-3.2-3 Invalidate answers only calls with chunks
+    pub fn choose(&self, allowed: bool) -> Option<u32> {
+        self.first.filter(|_| allowed && !self.differ)
+    }
 }

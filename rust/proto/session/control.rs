@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Control messages that wait to be sent.
+//! Control messages: their encoding, and those that wait to be sent.
 
 use super::super::super::wire::message::ErrorBody;
-use super::super::super::wire::xchar::{BackwardSupport, Disposition, OpType};
-use super::super::super::wire::Direction;
-use super::super::xchar::Known;
+use super::super::super::wire::xchar::{
+    self, BackwardSupport, Characteristic, Disposition, Initial, OpType,
+};
+use super::super::super::wire::{error_as, Direction, EncodeError};
 
 /// The number of answers to the peer that can wait: the initial credits that a server grants. A
 /// peer that sends more operations without waiting for an answer loses the connection.
@@ -23,13 +24,21 @@ pub struct Own {
 }
 
 impl Own {
-    /// Returns all characteristics.
-    pub const fn all(&self) -> [Known; 3] {
+    /// Returns all characteristics, as INIT_XCHAR announces them. The support of backward messages
+    /// does not change.
+    //= XC-4.1-2 first message fits smallest receive buffer
+    //= XC-4.1-4 all characteristics sender is aware of
+    //= XC-4.1-5 not expected to change
+    pub fn initial(&self) -> [Initial<'static>; 3] {
         [
-            Known::ReceiveBufferSize(self.size),
-            Known::RemoteInvalidation(self.invalidation),
-            Known::BackwardSupport(self.backward),
+            Characteristic::ReceiveBufferSize(self.size),
+            Characteristic::RemoteInvalidation(self.invalidation),
+            Characteristic::BackwardSupport(self.backward),
         ]
+        .map(|value| Initial {
+            value,
+            fixed: matches!(value, Characteristic::BackwardSupport(_)),
+        })
     }
 }
 
@@ -64,12 +73,12 @@ pub enum Body {
     /// UPD_XCHAR.
     Update {
         /// The new value.
-        now: Known,
+        now: Characteristic<'static>,
         /// A request of the peer is no longer pending.
         pending_cleared: bool,
     },
-    /// REQ_XCHAR.
-    Request(Known),
+    /// REQ_XCHAR, for Receives of this size.
+    Request(u32),
     /// RESP_XCHAR.
     Response(Dispositions),
     /// RDMA2_ERROR.
@@ -103,6 +112,28 @@ pub struct Control {
 }
 
 impl Control {
+    /// Writes the message. `credits` are those of its direction. Returns its length.
+    ///
+    /// # Errors
+    ///
+    /// [`EncodeError::NoRoom`].
+    pub fn encode(&self, buf: &mut [u8], credits: u32) -> Result<usize, EncodeError> {
+        let (xid, direction) = (self.xid, self.direction);
+        match &self.body {
+            Body::Init(own) => xchar::init(buf, xid, credits, direction, &own.initial()),
+            Body::Update {
+                now,
+                pending_cleared,
+            } => xchar::update(buf, xid, credits, direction, now, *pending_cleared),
+            Body::Request(size) => {
+                let want = Characteristic::ReceiveBufferSize(*size);
+                xchar::request(buf, xid, credits, &[want])
+            }
+            Body::Response(outcome) => xchar::respond(buf, xid, credits, outcome.iter()),
+            Body::Error(error) => error_as(self.version, buf, xid, credits, *error),
+        }
+    }
+
     /// Returns whether this message answers the peer.
     pub(super) const fn is_answer(&self) -> bool {
         matches!(self.body, Body::Response(_) | Body::Error(_))
@@ -111,9 +142,9 @@ impl Control {
 
 /// A request that waits to be sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Asked {
+pub(super) struct Asked {
     xid: u32,
-    want: Known,
+    want: u32,
     /// Messages that exceed the requested size may still be posted.
     held: bool,
 }
@@ -123,14 +154,14 @@ struct Asked {
 pub(super) struct Queue {
     next: u32,
     answers: [Option<Control>; ANSWERS],
-    asked: Option<Asked>,
+    pub(super) asked: Option<Asked>,
     /// The size of our Receives that was announced to the peer, once INIT_XCHAR was sent.
     pub(super) told: Option<u32>,
     init: Option<u32>,
     update: Option<u32>,
     request: Option<u32>,
     /// The time at which the next unsolicited message may be sent.
-    ready_at: u64,
+    pub(super) ready_at: u64,
 }
 
 impl Queue {
@@ -178,7 +209,7 @@ impl Queue {
     }
 
     /// Appends a request. It waits for [`Queue::release`].
-    pub(super) fn ask(&mut self, xid: u32, want: Known) {
+    pub(super) fn ask(&mut self, xid: u32, want: u32) {
         self.asked = Some(Asked {
             xid,
             want,
@@ -194,13 +225,9 @@ impl Queue {
     }
 
     /// Returns the request that may be sent.
-    pub(super) fn released(&self) -> Option<(u32, Known)> {
+    pub(super) fn released(&self) -> Option<(u32, u32)> {
         let asked = self.asked.filter(|asked| !asked.held)?;
         Some((asked.xid, asked.want))
-    }
-
-    pub(super) const fn ready_at(&self) -> u64 {
-        self.ready_at
     }
 
     /// Records that an unsolicited message is sent. The next one waits.
@@ -236,10 +263,5 @@ impl Queue {
     pub(super) fn on_answered(&mut self) {
         self.request = None;
         self.ready_at = 0;
-    }
-
-    /// Cancels a request that was not sent yet.
-    pub(super) fn cancel_request(&mut self) {
-        self.asked = None;
     }
 }

@@ -129,7 +129,7 @@ impl Session {
         };
         self.peer.on_unsupported(op);
         if !self.peer.supports(OpType::Request) && self.peer.request().is_some() {
-            self.queue.cancel_request();
+            self.queue.asked = None;
             self.peer.on_unsupported(OpType::Request);
         }
         true

@@ -16,7 +16,7 @@
 use super::super::super::wire::cm_private::Size;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::Characteristic;
-use super::super::xchar::{Known, NotSent};
+use super::super::xchar::NotSent;
 use super::{Config, Control, Room, Session, Side};
 
 /// The settings of this end, and those that were announced to the peer.
@@ -103,23 +103,23 @@ impl Session {
     /// Asks the peer for Receives that fit the settings of both ends, if one of them has changed.
     /// If an earlier request is unanswered or pending, the new request is made later.
     pub(super) fn ask_as_set(&mut self) {
-        if !self.settings.due || !self.may_control() {
+        if !self.settings.due {
             return;
         }
         let preferred = self.peer.preferred().unwrap_or(u32::MAX);
         let size = self.config.send.min(preferred).max(FIRST_MESSAGE_MAX);
         let fits = self.peer.request().is_none() && self.peer.send_limit() == size;
-        let done = fits || self.ask(Known::ReceiveBufferSize(size)) != Err(NotSent::Busy);
+        let done = fits || self.ask(size) != Err(NotSent::Busy);
         self.settings.due = !done;
     }
 
     /// Returns the threshold that a server prefers, if it must be announced to the client. It is no
     /// more than the server sends.
-    pub(super) fn preferred_news(&self) -> Option<Known> {
+    pub(super) fn preferred_news(&self) -> Option<Characteristic<'static>> {
         let preferred = self.settings.receive.min(self.config.send);
         let tells = self.config.side == Side::Server && self.peer.preferred().is_some();
         let news = tells && preferred != self.settings.told;
-        news.then_some(Known::PreferredThreshold(preferred))
+        news.then_some(Characteristic::PreferredThreshold(preferred))
     }
 
     /// Records that the message that [`Session::poll`] returned last is posted.

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The peer's characteristics, and requests to the peer to change them: sections 3 and 4.
+//! The peer's characteristics, and requests for Receives of another size: sections 3 and 4.
 
 use super::super::super::wire::v2::{DEFAULT_INLINE, FIRST_MESSAGE_MAX};
 use super::super::super::wire::xchar::{
-    BackwardSupport, Disposition, OpType, Operation, Response, Spec, Subset,
+    BackwardSupport, Characteristic, Disposition, OpType, Operation, Response, Spec, Subset,
 };
-use super::known::Known;
 
-/// A request to change one characteristic of the peer.
+/// A request to change the size of the peer's Receives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Request {
     /// XID of the REQ_XCHAR.
     pub xid: u32,
-    /// The value wanted.
-    pub want: Known,
+    /// The size wanted, in bytes.
+    pub want: u32,
     /// Whether the peer has promised to change it later.
     pub pending: bool,
 }
@@ -35,22 +34,15 @@ pub enum Fault {
 /// Why a request is not sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotSent {
-    /// The peer does not support REQ_XCHAR.
-    Unsupported,
-    /// The peer does not expect the characteristic to change.
-    Fixed,
+    /// The peer does not support REQ_XCHAR, or does not expect its Receives to change.
+    Refused,
     /// An earlier request is unanswered or pending.
     Busy,
-    /// A receive buffer size below 1024 bytes.
-    TooSmall,
-    /// A responder requests a size of Receives. The requester may have announced a larger size
-    /// meanwhile, and the replies to calls in flight, which may have no reply chunk, would not fit.
-    Replies,
 }
 
 /// The characteristics of one peer on this connection: announced, or default.
 ///
-/// At most one request is unanswered or pending at a time, for one characteristic.
+/// At most one request is unanswered or pending at a time.
 ///
 /// # Invariants
 ///
@@ -63,8 +55,8 @@ pub struct Peer {
     /// The threshold that the peer prefers. `None` if its private data do not promise to announce
     /// it.
     preferred: Option<u32>,
-    /// The characteristics that the peer does not expect to change, by [`Known::bit`].
-    fixed: u8,
+    /// The peer does not expect its Receives to change.
+    fixed: bool,
     request: Option<Request>,
     /// The operations that the peer has answered by an error, by [`bit`].
     unsupported: u32,
@@ -80,7 +72,7 @@ impl Peer {
             remote_invalidation: false,
             backward: BackwardSupport::SizeLimited,
             preferred: None,
-            fixed: 0,
+            fixed: false,
             request: None,
             unsupported: 0,
         }
@@ -120,10 +112,7 @@ impl Peer {
             Operation::Update {
                 now,
                 pending_cleared,
-            } => match Known::from_value(now) {
-                Some(known) => self.on_update(known, *pending_cleared),
-                None => Ok(()),
-            },
+            } => self.on_update(now, *pending_cleared),
         }
     }
 
@@ -132,29 +121,29 @@ impl Peer {
     fn on_init(&mut self, start: &Spec<'_>, no_change: &Subset<'_>) -> Result<(), Fault> {
         let mut fault = Ok(());
         for (n, value) in (0..).zip(start.values()) {
-            if let Some(known) = Known::from_value(&value) {
-                fault = fault.and(self.set(known));
-                if no_change.contains(n) {
-                    self.fixed |= known.bit();
-                }
-            }
+            fault = fault.and(self.set(&value));
+            self.fixed |= is_size(&value) && no_change.contains(n);
         }
         fault
     }
 
+    //= XC-2.1-4 unknown characteristics are skipped without error
     //= XC-3.1-7 size is at least 1024
     //= XC-4.3-3 change done counts from then
-    fn set(&mut self, known: Known) -> Result<(), Fault> {
-        match known {
-            Known::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => return Err(Fault::TooSmall(n)),
+    fn set(&mut self, value: &Characteristic<'_>) -> Result<(), Fault> {
+        match *value {
+            Characteristic::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => {
+                return Err(Fault::TooSmall(n));
+            }
             // INVARIANT: by the comparison.
-            Known::ReceiveBufferSize(n) => self.receive_size = n,
-            Known::RemoteInvalidation(b) => self.remote_invalidation = b,
-            Known::BackwardSupport(l) => self.backward = l,
+            Characteristic::ReceiveBufferSize(n) => self.receive_size = n,
+            Characteristic::RemoteInvalidation(b) => self.remote_invalidation = b,
+            Characteristic::BackwardSupport(l) => self.backward = l,
             // A peer that has not said what the number means may use it for something else.
-            Known::PreferredThreshold(n) => {
+            Characteristic::PreferredThreshold(n) => {
                 self.preferred = self.preferred.and(Some(n.max(DEFAULT_INLINE)));
             }
+            Characteristic::Other { .. } => {}
         }
         Ok(())
     }
@@ -162,12 +151,11 @@ impl Peer {
     //= XC-4.4-1 UPD_XCHAR may clear pending request
     //= XC-4.4-3 XID unrelated to any request
     //= XC-4.4-4 clear a request without a change
-    fn on_update(&mut self, known: Known, pending_cleared: bool) -> Result<(), Fault> {
-        let cleared = |r: &Request| pending_cleared && r.pending && r.want.same_kind(&known);
-        if self.request.as_ref().is_some_and(cleared) {
-            self.request = None;
+    fn on_update(&mut self, now: &Characteristic<'_>, pending_cleared: bool) -> Result<(), Fault> {
+        if pending_cleared && is_size(now) {
+            self.request = self.request.filter(|request| !request.pending);
         }
-        self.set(known)
+        self.set(now)
     }
 
     //= XC-4.3-1 XID is that of the request
@@ -178,7 +166,11 @@ impl Peer {
         response.check(1).map_err(Fault::Coverage)?;
         self.request = None;
         match response.disposition(0) {
-            Some(Disposition::Done) => self.set(request.want),
+            Some(Disposition::Done) => {
+                // INVARIANT: the size that was requested is no smaller.
+                self.receive_size = request.want;
+                Ok(())
+            }
             Some(Disposition::Pending) => {
                 self.request = Some(Request {
                     pending: true,
@@ -190,24 +182,23 @@ impl Peer {
         }
     }
 
-    /// Records a request that will be sent as REQ_XCHAR. From now on a smaller requested size
-    /// bounds our own Sends, including those of calls prepared earlier.
+    /// Records a request for Receives of `want` bytes that will be sent as REQ_XCHAR. From now on a
+    /// smaller size bounds our own Sends, including those of calls prepared earlier.
     ///
     /// # Errors
     ///
     /// See [`NotSent`].
-    pub fn try_request(&mut self, xid: u32, want: Known) -> Result<(), NotSent> {
-        match want {
-            // INVARIANT: no smaller size is requested.
-            Known::ReceiveBufferSize(n) if n < FIRST_MESSAGE_MAX => return Err(NotSent::TooSmall),
-            _ if !self.supports(OpType::Request) => return Err(NotSent::Unsupported),
-            _ if self.fixed & want.bit() != 0 => return Err(NotSent::Fixed),
-            _ if self.request.is_some() => return Err(NotSent::Busy),
-            _ => {}
+    pub fn try_request(&mut self, xid: u32, want: u32) -> Result<(), NotSent> {
+        if self.fixed || !self.supports(OpType::Request) {
+            return Err(NotSent::Refused);
+        }
+        if self.request.is_some() {
+            return Err(NotSent::Busy);
         }
         self.request = Some(Request {
             xid,
-            want,
+            // INVARIANT: no smaller size is requested.
+            want: want.max(FIRST_MESSAGE_MAX),
             pending: false,
         });
         Ok(())
@@ -243,10 +234,8 @@ impl Peer {
     /// (section 3.1).
     //= XC-3.1-3 asks for a smaller size
     pub fn send_limit(&self) -> u32 {
-        match self.request.map(|r| r.want) {
-            Some(Known::ReceiveBufferSize(want)) => self.receive_size.min(want),
-            _ => self.receive_size,
-        }
+        let wanted = self.request.map_or(u32::MAX, |request| request.want);
+        self.receive_size.min(wanted)
     }
 
     /// Returns whether a reply to the peer may be sent by Send With Invalidate. If not, plain Send
@@ -269,14 +258,13 @@ impl Peer {
     }
 }
 
+/// Returns whether a characteristic is the size of Receives.
+const fn is_size(value: &Characteristic<'_>) -> bool {
+    matches!(value, Characteristic::ReceiveBufferSize(_))
+}
+
 /// Returns the bit that stands for an operation in a set of operations.
 const fn bit(op: OpType) -> u32 {
     // The numbers are small.
     1u32.wrapping_shl(op.number())
-}
-
-impl Default for Peer {
-    fn default() -> Self {
-        Self::new()
-    }
 }

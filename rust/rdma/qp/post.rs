@@ -13,10 +13,10 @@ use super::{Completions, Qp, Tag};
 use crate::compat::code;
 use crate::raw as bindings;
 use crate::rdma::buffer::Buffer;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
 use crate::rdma::scatter::{Sink, Source};
-use crate::rdma::send::SendBuf;
 
 /// The reason why a chain was not posted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -22,10 +22,10 @@ use super::queue::{places, Ring};
 use crate::compat::casts::u32_as_usize;
 use crate::conn::traced;
 use crate::observe::trace;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
-use crate::rdma::send::SendBuf;
 use crate::server::config::SQ_FULL;
 
 /// The tag of Sends that own no pages.

@@ -12,8 +12,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::endpoint::{Accepted, Endpoint};
-use super::endpoint::{Conn, QueuePair, Responder};
+use super::endpoint::{Accepted, Conn, Endpoint, QueuePair, Responder};
 use super::failure::{Failure, Step};
 use super::listener::{ListenerState, Service};
 use super::owner::Owner;
@@ -21,8 +20,7 @@ use super::session;
 use crate::compat::code::ENOTCONN;
 use crate::conn::connection::{self, Parts};
 use crate::conn::lifecycle::Lifecycle;
-use crate::conn::role::OwnedQpOf;
-use crate::conn::role::XprtRef as _;
+use crate::conn::role::{OwnedQpOf, XprtRef as _};
 use crate::conn::{handshake, traced};
 use crate::mem::SockAddr;
 use crate::observe::connections::Role;
@@ -35,11 +33,9 @@ use crate::rdma::pd::Pd;
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight;
 use crate::server::call::queue::ReadyQueue;
-use crate::server::config::ConnConfig;
-use crate::server::config::Sizes;
+use crate::server::config::{ConnConfig, Sizes};
 use crate::server::log;
-use crate::sunrpc::svc::xprt::Connected;
-use crate::sunrpc::svc::xprt::SvcXprt;
+use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::wire::cm_private::Settings;
 
 /// The maximum number of pages of a memory region.

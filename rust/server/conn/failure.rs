@@ -1,13 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Why a connection is refused or closed.
+//! Why a connection is refused or closed, and the periodic check of all connections that finds
+//! silent requesters.
 //!
 //! A connection has at most one breach: those that follow are consequences of the first.
+//!
+//! A device reports a requester that does not acknowledge messages. It does not report a requester
+//! that never posts a Receive and has asked for unlimited retries, nor a requester that vanishes
+//! while nothing is sent to it. If work requests stay outstanding, or no message arrives for long,
+//! the check posts an RDMA Write of zero bytes, which the requester's device must acknowledge. If
+//! then still no work request completes, the connection is closed.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Full;
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::endpoint::{Conn, QueuePair};
+use super::endpoint::{Conn, Endpoint, QueuePair};
+use super::{endpoint, session};
 use crate::compat::code::EPROTO;
 use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
@@ -16,8 +25,9 @@ use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace::{self, Lazy, Peer};
 use crate::rdma::device::Name;
-use crate::rdma::qp::{Tag, WcError};
-use crate::server::call::in_flight::Kind;
+use crate::rdma::qp::{PostError, Tag, WcError};
+use crate::server::call::in_flight::{Kind, PROBE};
+use crate::server::config::MAX_REQ_SIZE;
 use crate::server::log;
 use crate::sunrpc::address::ntop;
 
@@ -173,4 +183,217 @@ fn count(conn: &Conn, xid: u32, breach: RequesterBreach) -> bool {
 pub(crate) fn report(conn: &Conn, xid: u32, breach: RequesterBreach) {
     conn.tally().breach();
     requester::breach(traced::peer(conn.owner()), xid, breach);
+}
+
+/// Milliseconds from one check to the next.
+pub(crate) const INTERVAL_MS: u32 = 10_000;
+/// The number of consecutive checks without a completion after which a connection is closed.
+const PATIENCE: u32 = 4;
+/// That number for a connection that has pages for which other connections wait. The preceding
+/// check probes the requester, because without a probe even a fast requester may cause no
+/// completion.
+const PATIENCE_IF_SHORT: u32 = 2;
+/// The number of consecutive checks without a message after which the requester is probed.
+const SILENCE: u32 = 6;
+
+/// The silence of a requester, counted in checks.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Silence {
+    /// The position up to which work requests had completed at the latest check.
+    retired: u64,
+    /// Consecutive checks that found work requests outstanding and no new completion.
+    stuck: u32,
+    /// Consecutive checks that found no new message.
+    pub(super) silent: u32,
+}
+
+/// The measure against a silent requester.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Measure {
+    Nothing,
+    Probe,
+    Close,
+}
+
+impl Silence {
+    /// Decides about a connection. `retired` is the position up to which work requests have
+    /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
+    /// check. `hoards`: the connection has pages for which other connections wait.
+    fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
+        let stuck = outstanding && retired == self.retired;
+        self.stuck = if stuck { self.stuck + 1 } else { 0 };
+        self.silent = if heard { 0 } else { self.silent + 1 };
+        self.retired = retired;
+        // The last Sends may be unsignalled. Only a probe shows that they have completed.
+        match (self.stuck, self.silent) {
+            (PATIENCE.., _) => Measure::Close,
+            (PATIENCE_IF_SHORT.., _) if hoards => Measure::Close,
+            (1, _) => Measure::Probe,
+            (0, SILENCE..) => {
+                self.silent = 0;
+                Measure::Probe
+            }
+            _ => Measure::Nothing,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Checks whether the requester still answers, and applies changed settings. May sleep.
+    fn check(&self) {
+        session::check(self, MAX_REQ_SIZE.get());
+        // Completions of other Sends may have covered the last replies without freeing them.
+        endpoint::free_sent(self.shared(), self.qp());
+        endpoint::resume_parked(self.shared(), self.qp());
+        if let Some((xid, breach)) = self.role().quirks.overdue() {
+            return close(self.shared(), xid, breach);
+        }
+        let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
+        let (heard, hoards) = (self.shared().take_heard(), self.role().hoards());
+        let measure = self
+            .silence
+            .lock()
+            .check(retired, outstanding, heard, hoards);
+        let probed = match measure {
+            Measure::Nothing => return,
+            Measure::Probe => self.qp().post_probe(PROBE),
+            Measure::Close => return close(self.shared(), 0, RequesterBreach::Slow),
+        };
+        match probed {
+            Ok(_) => self.shared().tally().probe(),
+            // A full queue has outstanding work requests, and needs no probe.
+            Err(PostError::Full) => {}
+            Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
+        }
+    }
+}
+
+/// The watch over all connections.
+#[pin_data]
+pub(crate) struct Watch {
+    #[pin]
+    connections: SpinLock<KVec<Arc<Endpoint>>>,
+}
+
+impl Watch {
+    /// Makes a watch without connections.
+    pub(crate) fn new() -> impl PinInit<Self> {
+        pin_init!(Self {
+            connections <- new_spinlock!(KVec::new(), "rpcrdma::Watch::connections"),
+        })
+    }
+
+    /// Watches a connection until [`Self::remove`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn add(&self, ep: Arc<Endpoint>) -> Result {
+        loop {
+            let mut connections = self.connections.lock();
+            if connections.len() < connections.capacity() {
+                // There is space.
+                let _ = connections.push_within_capacity(ep);
+                return Ok(());
+            }
+            let more = connections.len() + 16;
+            drop(connections);
+            self.grow(more)?;
+        }
+    }
+
+    /// Makes space for `most` connections. May sleep.
+    fn grow(&self, most: usize) -> Result {
+        let mut larger = KVec::with_capacity(most, GFP_KERNEL)?;
+        let mut connections = self.connections.lock();
+        if connections.len() < larger.capacity() {
+            for ep in connections.drain_all() {
+                // There is space.
+                let _ = larger.push_within_capacity(ep);
+            }
+            core::mem::swap(&mut *connections, &mut larger);
+        }
+        drop(connections);
+        drop(larger);
+        Ok(())
+    }
+
+    /// Stops watching a connection.
+    pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
+        let mut connections = self.connections.lock();
+        let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);
+        let place = connections.iter().position(same);
+        let removed = place.map(|place| connections.remove(place));
+        drop(connections);
+        drop(removed);
+    }
+
+    /// Checks all connections. May sleep.
+    pub(crate) fn check_all(&self) {
+        let mut place = 0;
+        while let Some(ep) = self.get(place) {
+            ep.check();
+            place += 1;
+        }
+    }
+
+    fn get(&self, place: usize) -> Option<Arc<Endpoint>> {
+        self.connections.lock().get(place).cloned()
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_server_silence)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connection_on_which_nothing_completes_is_probed_and_closed() {
+        let mut silence = Silence::default();
+        assert_eq!(silence.check(7, true, true, false), Measure::Nothing);
+        assert_eq!(silence.check(7, true, true, false), Measure::Probe);
+        assert_eq!(silence.check(7, true, true, false), Measure::Nothing);
+        assert_eq!(silence.check(7, true, true, false), Measure::Nothing);
+        assert_eq!(silence.check(7, true, true, false), Measure::Close);
+    }
+
+    #[test]
+    fn connection_that_keeps_others_waiting_is_closed_sooner() {
+        let mut silence = Silence::default();
+        assert_eq!(silence.check(7, true, true, true), Measure::Nothing);
+        assert_eq!(silence.check(7, true, true, true), Measure::Probe);
+        assert_eq!(silence.check(7, true, true, true), Measure::Close);
+    }
+
+    #[test]
+    fn no_connection_is_closed_before_it_was_probed() {
+        let mut silence = Silence::default();
+        // A new connection, on which nothing has completed.
+        assert_eq!(silence.check(0, true, true, true), Measure::Probe);
+        for retired in 1..20 {
+            assert_eq!(silence.check(retired, true, true, true), Measure::Nothing);
+            assert_eq!(silence.check(retired, true, true, true), Measure::Probe);
+        }
+    }
+
+    #[test]
+    fn progress_restarts_the_count() {
+        let mut silence = Silence::default();
+        for retired in 1..20 {
+            assert_eq!(silence.check(retired, true, true, false), Measure::Nothing);
+            assert_eq!(silence.check(retired, true, true, false), Measure::Probe);
+        }
+    }
+
+    #[test]
+    fn silent_requester_is_probed_each_minute() {
+        let mut silence = Silence::default();
+        for _ in 0..3 {
+            for _ in 1..SILENCE {
+                assert_eq!(silence.check(0, false, false, false), Measure::Nothing);
+            }
+            assert_eq!(silence.check(0, false, false, false), Measure::Probe);
+        }
+        assert_eq!(silence.check(0, false, true, false), Measure::Nothing);
+    }
 }

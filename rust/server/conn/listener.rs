@@ -9,8 +9,7 @@ use kernel::time::msecs_to_jiffies;
 use kernel::workqueue::{Work, WorkItem};
 
 use super::accept::Prepared;
-use super::failure::name;
-use super::silence::{Watch, INTERVAL_MS};
+use super::failure::{name, Watch, INTERVAL_MS};
 use crate::conn::registry::Registry;
 use crate::mem::{self, PagePool, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};

@@ -22,7 +22,7 @@ use crate::observe::trace;
 use crate::observe::trace::server::Posted;
 use crate::proto::responder::call;
 use crate::proto::responder::intake::{self, Arrival};
-use crate::proto::responder::placement::{Part, Source};
+use crate::proto::responder::reassembly::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
 use crate::server::call::budget::Permit;

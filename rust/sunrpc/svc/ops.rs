@@ -105,7 +105,7 @@ fn listen<L: Listener>(
     let args = ListenArgs {
         addr,
         net: new.base().net(),
-        context: class.context(),
+        context: &class.context,
         max_payload: new.base().max_payload(),
         xprt: new.base(),
     };

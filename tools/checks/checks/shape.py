@@ -22,7 +22,7 @@ NAME = "shape"
 # The limits may only fall. A reader of a room sees that many files and folders first.
 BOXES = {"rust/client": 9, "rust/server": 10}
 # Lines with code in all rooms.
-CODE_MAX = 28270
+CODE_MAX = 27986
 # The percentage of the functions that have an inlining attribute.
 INLINED_MAX = 10
 # Traits that one type implements. The others join two rooms, or two types.

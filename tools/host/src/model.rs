@@ -76,13 +76,13 @@ pub fn windows(data: &[u8]) {
             0 => {
                 let before = flow.available();
                 assert_eq!(flow.try_take(), before > 0);
-                assert!(before == 0 || flow.in_flight() <= flow.credits().limit());
+                assert!(before == 0 || flow.in_flight() <= flow.limit());
             }
             1 => {
                 let (grant, max) = (input.number(), input.number());
                 let news = flow.on_reply(grant, max);
                 assert!(!news || flow.available() > 0);
-                assert!((1..=max.max(1)).contains(&flow.credits().limit()));
+                assert!((1..=max.max(1)).contains(&flow.limit()));
             }
             2 => flow.on_unanswered(),
             3 => {

@@ -8,7 +8,7 @@ use super::operations::decode;
 use super::Input;
 use crate::proto::peers::{Key, Peers};
 use crate::proto::version::{answer, Answer, Cause, Memory, Negotiation, Progress, Setting};
-use crate::proto::xchar::{Fault, Known, Peer, Receives};
+use crate::proto::xchar::{Fault, Peer, Receives};
 use crate::wire::message::ErrorBody;
 use crate::wire::xchar::{self, BackwardSupport, Characteristic, Disposition};
 use crate::wire::{Direction, Limits, ListProc, Message, Version};
@@ -177,15 +177,15 @@ fn receives(i: &mut Input<'_>) {
     }
 }
 
-fn known(i: &mut Input<'_>) -> Known {
+fn known(i: &mut Input<'_>) -> Characteristic<'static> {
     match i.byte() % 4 {
-        0 => Known::RemoteInvalidation(i.byte() % 2 == 0),
+        0 => Characteristic::RemoteInvalidation(i.byte() % 2 == 0),
         1 => {
             let level = BackwardSupport::from_u32(u32::from(i.byte() % 4));
-            Known::BackwardSupport(level.unwrap())
+            Characteristic::BackwardSupport(level.unwrap())
         }
-        2 => Known::PreferredThreshold(i.number()),
-        _ => Known::ReceiveBufferSize(i.number()),
+        2 => Characteristic::PreferredThreshold(i.number()),
+        _ => Characteristic::ReceiveBufferSize(i.number()),
     }
 }
 
@@ -197,7 +197,7 @@ fn peer(i: &mut Input<'_>) {
         match i.byte() % 6 {
             0 => {
                 xid += 1;
-                let (free, want) = (p.request().is_none(), known(i));
+                let (free, want) = (p.request().is_none(), i.number());
                 let taken = p.try_request(xid, want);
                 assert!(taken.is_err() || free);
             }
@@ -220,7 +220,7 @@ fn peer(i: &mut Input<'_>) {
                 assert!(answered || p == was);
             }
             2 => {
-                let (now, cleared) = (known(i).value(), i.byte() % 2 == 0);
+                let (now, cleared) = (known(i), i.byte() % 2 == 0);
                 let n = xchar::update(&mut buf, 9, 1, Direction::Call, &now, cleared).unwrap();
                 small(p.on_operation(9, &decode(&buf[..n])));
             }
@@ -229,7 +229,7 @@ fn peer(i: &mut Input<'_>) {
                     id: xchar::value::Id(0xffff_ff01),
                     data: &[1, 2],
                 };
-                let values = [known(i).value(), other, known(i).value()];
+                let values = [known(i), other, known(i)];
                 let start = values.map(|value| xchar::Initial {
                     value,
                     fixed: false,
@@ -250,8 +250,8 @@ fn small(result: Result<(), Fault>) {
 }
 
 fn check_peer(p: &Peer) {
-    if let Some(Known::ReceiveBufferSize(want)) = p.request().map(|r| r.want) {
-        assert!(p.send_limit() <= want, "more than was asked for");
+    if let Some(request) = p.request() {
+        assert!(p.send_limit() <= request.want, "more than was asked for");
     }
     assert!(p.send_limit() >= 1024, "less than every peer supports");
     let level = p.backward_support(false);

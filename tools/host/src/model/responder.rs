@@ -13,7 +13,7 @@ use crate::proto::responder::grant::Grant;
 use crate::proto::responder::intake::{take, take_read, Arrival};
 use crate::proto::responder::limits::Limits;
 use crate::proto::responder::marks::{Mark, Marks, MOST};
-use crate::proto::responder::placement::{Part, Source};
+use crate::proto::responder::reassembly::{Part, Source};
 use crate::proto::responder::reply::{Cannot, Plan, Single, Write};
 use crate::wire::{self, Direction, ListProc, Lists, Message, Segment, Version};
 

@@ -13,7 +13,6 @@ use crate::proto::inline::Thresholds;
 use crate::proto::peers::{Key, Peers, TTL_MS};
 use crate::proto::session::{Announced, Config, Output, Session, Side, Take, SPARE_RECEIVES};
 use crate::proto::version::{Cause, Setting};
-use crate::proto::xchar::Known;
 use crate::wire::cm_private::{Settings, Size, Versions};
 use crate::wire::message::{Body, ErrorBody};
 use crate::wire::xchar::BackwardSupport;
@@ -427,7 +426,7 @@ impl World {
         match i.byte() % 3 {
             0 => end.session.want_receive(size),
             1 => end.session.want_send(size.max(1024)),
-            _ => drop(end.session.ask(Known::ReceiveBufferSize(size))),
+            _ => drop(self.client.session.ask(size)),
         }
     }
 

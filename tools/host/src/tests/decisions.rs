@@ -11,7 +11,7 @@ use crate::proto::cases::plan::Conditions;
 use crate::proto::cases::reply::check_lists;
 use crate::proto::cases::window::Flow;
 use crate::proto::conn::{Conn, State, Step};
-use crate::proto::credits::Credits;
+use crate::proto::credits::effective;
 use crate::proto::inline::Thresholds;
 use crate::proto::requester::plan::{CallKind, CallShape, Forms, PlanError, ReplyKind, ReplyShape};
 use crate::proto::requester::reply::{check, Offer, Outcome, Violation};
@@ -157,20 +157,19 @@ proptest! {
     /// limit allows.
     #[test]
     fn credits_hold(ops in prop::collection::vec((0..3u8, any::<u32>(), 0..300u32), 0..200)) {
-        let mut credits = Credits::new();
         let mut flow = Flow::new();
         for (op, grant, max) in ops {
             match op {
                 0 => {
                     let before = flow.available();
                     prop_assert_eq!(flow.try_take(), before > 0);
-                    prop_assert!(before == 0 || flow.in_flight() <= flow.credits().limit());
+                    prop_assert!(before == 0 || flow.in_flight() <= flow.limit());
                 }
                 1 => {
                     flow.on_reply(grant, max);
-                    credits.on_reply(grant, max);
-                    prop_assert!((1..=max.max(1)).contains(&credits.limit()));
-                    prop_assert!(credits.limit() <= grant.max(1));
+                    let limit = effective(grant, max);
+                    prop_assert!((1..=max.max(1)).contains(&limit) && limit == flow.limit());
+                    prop_assert!(limit <= grant.max(1));
                 }
                 _ => flow.on_unanswered(),
             }

@@ -31,7 +31,7 @@ impl World {
             self.server.session.on_room();
             self.server.carry_out(i, grant, self.now);
         }
-        let several = self.flow.credits().limit() > 1;
+        let several = self.flow.limit() > 1;
         let free = self.operation == Operation::None && several && self.flow.available() > 0;
         if self.client.news.contains(&Output::Room) && free && self.flow.try_take() {
             self.operation = Operation::Kept;
