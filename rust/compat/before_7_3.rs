@@ -16,13 +16,14 @@ pub(crate) mod code {
 
     macro_rules! declare {
         ($($name:ident)*) => {
-            $(pub(crate) const $name: Error = error(bindings::$name);)*
+            $(#[allow(dead_code, reason = "for the sample rdma_ping")]
+            pub(crate) const $name: Error = error(bindings::$name);)*
         };
     }
 
     declare! {
-        EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT ECONNREFUSED EHOSTUNREACH ENETUNREACH
-        ENOBUFS ENOTCONN EOPNOTSUPP EPROTO
+        EADDRINUSE EADDRNOTAVAIL EAFNOSUPPORT ECONNREFUSED EHOSTUNREACH EILSEQ
+        ENETUNREACH ENOBUFS ENOTCONN EOPNOTSUPP EPROTO
     }
 
     /// Makes an error from a number of `errno.h`. The crate has no such function for constants.
@@ -106,6 +107,7 @@ pub(crate) fn limit(limit: c_int) -> u32 {
 
 /// Declares the module without its parameters, which are all of type bool: `module!` does not
 /// support this type, and `glue/compat.c` defines them.
+#[allow(unused_macros, reason = "for the sample rdma_ping")]
 macro_rules! module {
     (@keep { $($kept:tt)* } params: $params:tt,) => {
         kernel::prelude::module! { $($kept)* }

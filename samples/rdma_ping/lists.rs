@@ -9,7 +9,7 @@ use kernel::sync::Arc;
 use super::block::{self, is_pattern, pattern};
 use super::end::{End, SEND_SGES, TAG};
 use super::wire::{self, Offer};
-use crate::compat::code::EPROTO;
+use crate::compat::code::{EILSEQ, EPROTO};
 use crate::mem::{Page, PagePool, PageRef, Piece};
 use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::qp::{PostError, Remote};

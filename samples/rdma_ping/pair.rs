@@ -10,7 +10,7 @@ use super::end::{End, Events, Progress, TAG};
 use super::lists::Lists;
 use super::waiter::Waiter;
 use super::wire::{self, Offer};
-use crate::compat::code::{ECONNREFUSED, EPROTO};
+use crate::compat::code::{ECONNREFUSED, EILSEQ, EPROTO};
 use crate::mem::{Net, SockAddr};
 use crate::rdma::cm::{CmId, ConnectParams};
 use crate::rdma::device::Registration;

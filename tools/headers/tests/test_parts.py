@@ -206,10 +206,12 @@ def test_progress_line(tmp_path: Path) -> None:
 
 
 def test_one_limit_everywhere() -> None:
-    """make, DKMS, the preparation tool, README and kernel-range.rst have the same oldest kernel."""
+    """The tools and the documents have the same oldest kernel."""
     oldest = ".".join(map(str, tree.OLDEST))
     assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in (TOP / "dkms.conf").read_text()
     assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
+    doctor = (TOP / "tools/nfsrdma/nfsrdma/doctor/module.py").read_text()
+    assert f"OLDEST = {tree.OLDEST}\n" in doctor
     for name in ("README.md", "Documentation/kernel-range.rst"):
         assert f"Linux {oldest} and newer" in (TOP / name).read_text(), name
 

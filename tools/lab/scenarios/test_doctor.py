@@ -26,6 +26,7 @@ printf '#!/bin/sh\\nexec %s -b /run/root "$@"\\n' "$(command -v modinfo)" > /run
 chmod +x /run/bin/modinfo
 """
 INSTALL = "cp /lab/rpcrdma.ko /run/root/lib/modules/*/updates/ && depmod -b /run/root"
+RELEASE = "/proc/sys/kernel/osrelease"
 INSTALLED = "PATH=/run/bin:$PATH"
 
 
@@ -53,6 +54,10 @@ def test_module(tools: Pair) -> None:
         release = client.sh("uname -r").strip()
         fix = doctor(client, prefix=INSTALLED)["module-not-installed"]
         assert fix == f"apt install rpcrdma-dkms linux-headers-{release}"
+        client.sh(f"echo 7.1.13 > /run/release; mount --bind /run/release {RELEASE}")
+        found = doctor(client, prefix=INSTALLED)
+        client.sh(f"umount {RELEASE}")
+        assert "linux-image-amd64" in found["kernel-too-old"]
         client.sh(INSTALL)
         assert doctor(client, prefix=INSTALLED)["module-missing"] == "modprobe rpcrdma"
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())

@@ -17,6 +17,7 @@
 mod models;
 mod run;
 mod sunrpc;
+mod workqueue;
 
 use std::process::ExitCode;
 

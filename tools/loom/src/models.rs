@@ -12,7 +12,10 @@ mod backchannel;
 mod bc_request;
 mod claims;
 mod closed;
+mod lease;
+mod listener;
 mod progress;
+mod registration;
 mod slot;
 mod svc_class;
 mod svc_handles;
@@ -29,7 +32,10 @@ pub(crate) const ALL: &[&Model] = &[
     &bc_request::MODEL,
     &claims::MODEL,
     &closed::MODEL,
+    &lease::MODEL,
+    &listener::MODEL,
     &progress::MODEL,
+    &registration::MODEL,
     &slot::MODEL,
     &svc_class::MODEL,
     &svc_handles::MODEL,
@@ -76,7 +82,7 @@ impl Memory {
 
 /// A value that all threads of a model share. The value is never dropped: an execution that loom
 /// stops may have borrowed it.
-pub(crate) struct Shared<T: 'static>(&'static T);
+pub(crate) struct Shared<T: 'static>(pub(crate) &'static T);
 
 impl<T> Shared<T> {
     /// Shares a value.

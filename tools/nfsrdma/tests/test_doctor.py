@@ -39,6 +39,11 @@ def _not_installed(host: FakeHost) -> None:
     host.program("modinfo", "-n", "rpcrdma", status=1)
 
 
+def _too_old(host: FakeHost) -> None:
+    _not_installed(host)
+    host.files["/proc/sys/kernel/osrelease"] = "7.1.13+deb13-amd64\n"
+
+
 def _stock(host: FakeHost) -> None:
     _unloaded(host)
     host.files["/sys/module/rpcrdma/taint"] = "\n"
@@ -110,6 +115,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "not-root": lambda host: host.denied.add(CONNECTIONS),
     "module-missing": _unloaded,
     "module-not-installed": _not_installed,
+    "kernel-too-old": _too_old,
     "module-stock": _stock,
     "module-outdated": lambda host: host.program("modinfo", "-F", "version", "rpcrdma", out="2\n"),
     "debugfs-missing": lambda host: host.remove("/sys/kernel/debug"),

@@ -8,7 +8,13 @@
 //! nothing. loom ignores control and address dependencies.
 
 pub mod bindings;
+pub mod error;
 pub mod order;
 pub mod prelude;
 pub mod sync;
 pub mod work;
+
+/// `kernel::ffi`.
+pub mod ffi {
+    pub use core::ffi::c_int;
+}

@@ -9,4 +9,5 @@ mod lock;
 
 pub use completion::Completion;
 pub use lock::{Mutex, SpinLock, SpinLockGuard};
-pub use loom::sync::Arc;
+/// The order of its count is that of the kernel crate, and no part of a model.
+pub use std::sync::Arc;

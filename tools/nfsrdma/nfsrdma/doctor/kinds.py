@@ -125,6 +125,12 @@ _kind(
     "apt install rpcrdma-dkms linux-headers-{release}",
 )
 _kind(
+    _P,
+    "kernel-too-old",
+    "kernel {release} has no module rpcrdma, and rpcrdma-dkms needs Linux {oldest} or newer",
+    "apt install linux-image-amd64 linux-headers-amd64   # with -t, the suite of a newer kernel",
+)
+_kind(
     _N,
     "module-stock",
     "the loaded rpcrdma.ko is the kernel's own: it shows no connections",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from .. import connections
@@ -10,6 +11,8 @@ from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
+#: The oldest series that the module builds for (Documentation/kernel-range.rst).
+OLDEST = (7, 2)
 #: Meanings of the letters of a taint (Documentation/admin-guide/tainted-kernels.rst).
 _TAINTS = {
     "P": "its licence is not free",
@@ -66,7 +69,15 @@ def _missing(view: View) -> Finding:
     if view.host.run("modinfo", "-n", "rpcrdma").status == 0:
         return finding("module-missing")
     release = (view.host.read("/proc/sys/kernel/osrelease") or "?").strip()
+    if _series(release) < OLDEST:
+        return finding("kernel-too-old", release=release, oldest=".".join(map(str, OLDEST)))
     return finding("module-not-installed", release=release)
+
+
+def _series(release: str) -> tuple[int, ...]:
+    """Returns the series of a kernel release, or the oldest one that is supported if unreadable."""
+    numbers = re.match(r"(\d+)\.(\d+)", release)
+    return tuple(map(int, numbers.groups())) if numbers else OLDEST
 
 
 def _installed(view: View) -> str:
