@@ -18,20 +18,20 @@ impl Pair {
     /// Settles version two by a call and its reply.
     #[inline(never)]
     pub(super) fn new(client: Config, server: Config) -> Result<Self, &'static str> {
-        let (mut c, mut s) = (Session::new(client), Session::new(server));
-        c.on_sent(7, 0);
-        hear(&mut s, Say::Rpc(TWO, 7, Direction::Call))?;
-        hear(&mut c, Say::Rpc(TWO, 7, Direction::Reply))?;
-        s.on_replied();
-        for session in [&mut c, &mut s] {
+        let mut pair = Self {
+            client: Session::new(client),
+            server: Session::new(server),
+            now: 0,
+        };
+        pair.client.on_sent(7, 0);
+        hear(&mut pair.server, Say::Rpc(TWO, 7, Direction::Call))?;
+        hear(&mut pair.client, Say::Rpc(TWO, 7, Direction::Reply))?;
+        pair.server.on_replied();
+        for session in [&mut pair.client, &mut pair.server] {
             // The memory of the peer, and the version.
             while !matches!(session.poll(0), Some(Output::Settled(_))) {}
         }
-        Ok(Self {
-            client: c,
-            server: s,
-            now: 0,
-        })
+        Ok(pair)
     }
 
     /// Carries out all outputs of both ends until there are none. Returns the control messages.

@@ -54,6 +54,7 @@ const fn size(n: u32) -> Characteristic<'static> {
 //~ V2-2.3-2 assume a threshold of 4096 bytes
 //~ V2-5.1-2 default threshold of version two
 //~ V2-5.2-3 threshold is that of the version
+#[inline(never)]
 fn check_defaults() -> Check {
     for (two, wanted, size) in [
         (true, 1024, 4096),
@@ -87,6 +88,7 @@ fn check_defaults() -> Check {
 //~ XC-4.1-2 first message fits smallest receive buffer
 //~ XC-4.1-4 all characteristics sender is aware of
 //~ XC-3.1-6 size decides when chunks are needed
+#[inline(never)]
 fn check_init() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     let init = |session: &mut Session, direction, config: &Config| {
@@ -139,6 +141,7 @@ fn check_init() -> Check {
 
 /// A client relies on longer replies only when it has received some.
 //~ XC-4.1-1 does not assume characteristics were noted
+#[inline(never)]
 fn check_known() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
@@ -174,6 +177,7 @@ fn check_known() -> Check {
 //~ V2-5.2-4 thresholds change without connection being lost
 //~ XC-4.4-2 unrequested change may be announced
 //~ XC-4.4-3 XID unrelated to any request
+#[inline(never)]
 fn check_growth() -> Check {
     let mut pair = Pair::new(CLIENT, SERVER)?;
     pair.run()?;
@@ -396,7 +400,7 @@ fn check_unsupported() -> Check {
         Say::Error(TWO, control.xid, ErrorBody::InvalidOption),
     )?;
     ensure!(pair.client.terms().send == 8192, "counts as rejected");
-    ensure!(waits_for_ever(pair.client), "nothing to send");
+    ensure!(waits_for_ever(&pair.client), "nothing to send");
     pair.client.want_receive(65536);
     let update = next(&mut pair.client, LATER)?;
     ensure!(update.is_some(), "UPD_XCHAR without a pause");
