@@ -3,8 +3,9 @@
 //! Items of the `kernel` crate that differ between the supported series of Linux.
 //!
 //! Names and signatures are those of the newest series, whose items this room only re-exports. For
-//! older series it defines what they lack. The Kbuild chooses by the version of the kernel tree:
-//! `RPCRDMA_BEFORE_7_3` and so on. `Documentation/kernel-range.rst` lists the differences.
+//! older series it defines the items that they lack. The Kbuild chooses by the version of the
+//! kernel tree: `RPCRDMA_BEFORE_7_3` and so on. `Documentation/kernel-range.rst` lists the
+//! differences.
 //!
 //! Every room but `wire` and `proto` may use this one.
 

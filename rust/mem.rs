@@ -41,7 +41,7 @@ const PAGE: u32 = PAGE_SIZE as u32;
 ///
 /// - `offset` is less than [`PAGE_SIZE`], and `offset + len` does not overflow.
 /// - `len` bytes from `offset` of `page` on are physically contiguous lowmem, and the `struct
-///   page`s of their pages are contiguous as well.
+///   page`s of their pages are also contiguous.
 /// - The bytes stay valid and are not moved while a memory region that maps them is live;
 ///   [`Piece::new`] has the details.
 #[derive(Clone, Copy, Debug)]

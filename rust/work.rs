@@ -146,8 +146,8 @@ where
             work
         ))
     };
-    // SAFETY: The item was queued and does not run any more, so nothing else releases the reference
-    // that the workqueue had.
+    // SAFETY: The item was queued and no longer runs, so nothing else releases the reference that
+    // the workqueue had.
     queued.then(|| unsafe { Arc::from_raw(Arc::as_ptr(value)) })
 }
 

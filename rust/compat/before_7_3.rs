@@ -26,7 +26,7 @@ pub(crate) mod code {
         ENETUNREACH ENOBUFS ENOTCONN EOPNOTSUPP EPROTO
     }
 
-    /// Makes an error of the number of `errno.h`. The crate has no such function for constants.
+    /// Makes an error from a number of `errno.h`. The crate has no such function for constants.
     const fn error(number: u32) -> Error {
         assert!(number <= bindings::MAX_ERRNO);
         // CAST: `MAX_ERRNO` is 4095.
@@ -84,7 +84,7 @@ pub(crate) unsafe fn raw_init<T>(slot: *mut T, init: impl PinInit<T>) {
 ///
 /// # Errors
 ///
-/// Those of `init`; `slot` is not initialised then.
+/// The errors of `init`. `slot` is not initialised after an error.
 ///
 /// # Safety
 ///
@@ -105,8 +105,8 @@ pub(crate) fn limit(limit: c_int) -> u32 {
     u32::try_from(limit).unwrap_or(0)
 }
 
-/// Declares the module. The parameters, which are all of type bool, are left out: `module!` does
-/// not know this type, and `glue/compat.c` defines them.
+/// Declares the module without its parameters, which are all of type bool: `module!` does not
+/// support this type, and `glue/compat.c` defines them.
 macro_rules! module {
     (@keep { $($kept:tt)* } params: $params:tt,) => {
         kernel::prelude::module! { $($kept)* }
@@ -122,7 +122,7 @@ macro_rules! module {
 /// Returns the value of a parameter of the module.
 macro_rules! parameter {
     (completion_workqueue) => {
-        // SAFETY: The parameter does not change after the module was loaded.
+        // SAFETY: The parameter does not change after the module is loaded.
         unsafe { $crate::raw::rr_completion_workqueue }
     };
     ($name:ident) => {

@@ -94,9 +94,8 @@ impl<O: XprtRef> Lifecycle<O> {
         self.changed.notify_all();
     }
 
-    /// Implements [`Self::end`]. The transport closes a connection by an event as well, and makes
-    /// the next connection after that. The lock is held, so that the order applies to this
-    /// connection.
+    /// Implements [`Self::end`]. The transport also closes a connection by an event, and makes the
+    /// next connection after that. The lock is held, so that the order applies to this connection.
     fn end_locked(&self, progress: &mut Progress, event: Event) {
         let used = self.answers || progress.conn.state().is_up();
         let step = self.apply(progress, event);

@@ -153,8 +153,8 @@ impl<R, O: XprtRef> ConnState<R, O> {
         }
     }
 
-    /// Orders the close of the connection, unless it is closed: no message of the peer is trusted
-    /// any more. Does not sleep.
+    /// Orders the close of the connection, unless it is closed: no further message of the peer is
+    /// trusted. Does not sleep.
     pub(crate) fn force_close(&self) {
         self.forced.store(true, Relaxed);
         self.while_open(O::force_close);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What rust/compat/ needs of C. The Kbuild compiles this file for kernels before 7.3 only.
+ * The C part of rust/compat/. The Kbuild compiles this file for kernels before 7.3 only.
  */
 #include <linux/moduleparam.h>
 #include <rpcrdma/glue_compat.h>

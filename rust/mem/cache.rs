@@ -223,7 +223,7 @@ impl MemCache {
     ///
     /// # Safety
     ///
-    /// `A` allocated `memory` with `layout`. Nothing uses it any more.
+    /// `A` allocated `memory` with `layout`. Nothing uses it after this call.
     unsafe fn put<A: CacheAllocator>(&self, memory: NonNull<u8>, layout: Layout) {
         let mut lists = self.lists.lock();
         if lists.open && layout.size() >= size_of::<*mut u8>() {
@@ -284,7 +284,7 @@ impl FreeList {
     /// # Safety
     ///
     /// `memory` was allocated with the layout, and by the allocator, of the list. It has room for a
-    /// pointer, and nothing uses it any more.
+    /// pointer, and nothing uses it after this call.
     unsafe fn push(&mut self, memory: NonNull<u8>) {
         let next: *mut *mut u8 = memory.as_ptr().cast();
         // SAFETY: The caller promises that nothing else uses the memory, and that it has room for a

@@ -259,7 +259,7 @@ impl Negotiation {
         }
     }
 
-    /// Handles a reply. A reply in version one ends the negotiation as well: the peer has processed
+    /// Handles a reply. A reply in version one also ends the negotiation: the peer has processed
     /// the call although its header names version two.
     fn settle_by_reply(&mut self, version: Version) -> Progress {
         self.state = State::Settled(version);

@@ -77,7 +77,7 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let credits = ep.role().calls.answer(call);
     let thresholds = thresholds(ep, call);
     if call.lists().is_empty() {
-        // Read chunks have R_keys as well.
+        // Read chunks also have R_keys.
         let rkey = rkey(call, &thresholds);
         let write = || write_inline(ep, &message, (call, credits), &thresholds);
         match write().or_else(|why| write_later(ep, why, write)) {

@@ -51,7 +51,7 @@
 //! # Module references
 //!
 //! SUNRPC holds a reference to the module for each transport and puts it after `xpo_free` has
-//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC puts a reference as well; [`xprt`]
+//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC also puts a reference; [`xprt`]
 //! describes how a transport that could not be completed is freed.
 //!
 //! [`Connection`]: transport::Connection

@@ -214,8 +214,8 @@ impl<'a> Message<'a> {
 }
 
 impl Message<'_> {
-    /// Returns the direction as [`Message::check_direction`] does, and checks a message whose RPC
-    /// message is in a chunk as well.
+    /// Returns the direction as [`Message::check_direction`] does, and also checks a message whose
+    /// RPC message is in a chunk.
     ///
     /// # Errors
     ///

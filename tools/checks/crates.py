@@ -5,7 +5,7 @@
 Usage: CARGO=cargo crates.py
 
 That compiler is `rust-version` in tools/host/Cargo.toml, and every other workspace names the same.
-A new cargo builds newer crates as well, so nobody would notice them on a machine that has one. The
+A new cargo builds newer crates as well, so a machine that has one does not show them. The
 resolver that each Cargo.toml asks for prefers crates that `rust-version` builds, when they are
 updated.
 """

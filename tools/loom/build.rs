@@ -105,7 +105,7 @@ fn blocks<'a>(lines: &'a [&'a str], margin: &'a str) -> impl Iterator<Item = &'a
     })
 }
 
-/// Returns whether a line begins with `header`, behind its visibility and the like.
+/// Returns whether a line begins with `header`, behind its visibility and other words.
 fn begins(line: &str, header: &str) -> bool {
     let mut line = line;
     if let Some(rest) = line.strip_prefix("pub") {

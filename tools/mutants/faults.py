@@ -32,7 +32,7 @@ _SETTINGS = {"CLIENT", "SERVER", "LINK", "DMA", "KERNEL", "FULL"}
 
 
 class ListError(Exception):
-    """The list of faults has a mistake, or does not fit the code any more."""
+    """The list of faults has a mistake, or no longer fits the code."""
 
 
 @dataclass(frozen=True)

@@ -1,16 +1,16 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Puts faults into server, client, conn, rdma and sunrpc, and checks that a test notices each.
+"""Puts faults into server, client, conn, rdma and sunrpc, and checks that a test detects each.
 
 Usage: ROOMS="server client" [MUTANTS=REGEX] rooms.py
 
 faults.toml has the faults (see faults.py). Each is put into a copy of the tree in the lab's cache,
 alone. The copy is compiled and tested, by the cheapest suite first: the harness, the KUnit suites,
-and the scenarios that the entry names. The first suite that fails has noticed the fault. All
+and the scenarios that the entry names. The first suite that fails has detected the fault. All
 suites that may be needed run without a fault first, because a test that fails anyway shows nothing.
-A fault that does not compile is to be replaced: the compiler notices it.
+A fault that does not compile must be replaced: the compiler detects it.
 
-Exit status 0: some test has noticed each fault.
+Exit status 0: a test detects each fault.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""Changes wire and proto in small ways, and checks that the tests notice each change.
+"""Changes wire and proto in small ways, and checks that the tests detect each change.
 
 Usage: CARGO=cargo JOBS=n [FILES="wire/lists.rs proto/session"] [MUTANTS=REGEX] run.py
 
 cargo-mutants makes the changes (mutants) in a copy of the rooms, compiles each, and runs the tables
-of cases and golden bytes that the KUnit suites run too. A mutant that no table catches is a fault,
+of cases and golden bytes that the KUnit suites also run. A mutant that no table catches is a fault,
 unless equivalents.tsv lists it (see compare.py). The tables themselves, cases and vectors, are the
 only sources that are not changed. FILES= restricts a run to files and folders of rust/, MUTANTS= to
 mutants whose names match.

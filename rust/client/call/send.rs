@@ -37,7 +37,7 @@ use crate::sunrpc::xprt::transport::SendError;
 use crate::sunrpc::xprt::Xprt;
 use crate::wire::EncodeError;
 
-/// How long a call waits for room in the DMA layer. The calls behind it wait as well.
+/// The maximum time for which a call, and the calls behind it, wait for space in the DMA layer.
 const ROOM_PATIENCE: Delta = Delta::from_secs(60);
 
 /// Why a call could not be prepared.
@@ -273,8 +273,8 @@ fn prepare_once(
     }
 }
 
-/// Notes that the DMA layer has no room for a call. Returns whether the call has waited for room
-/// long enough: the pool of bounce buffers may be too small for it.
+/// Records that the DMA layer has no space for a call. Returns whether the call has waited for
+/// [`ROOM_PATIENCE`]: the pool of bounce buffers may be too small for it.
 fn lacks_room(rqst: &Rqst<'_, Client>) -> bool {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();

@@ -110,7 +110,7 @@ pub(super) struct Locked {
     pub(super) answered: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
-    /// The call that found no room in the DMA layer, by XID and epoch, and when it first did.
+    /// The call for which the DMA layer has no space, by XID and epoch, and since when.
     pub(super) unmapped: Option<((u32, u32), Instant<Monotonic>)>,
 }
 

@@ -4,7 +4,7 @@
 //! what follows from both (RFC 5666 section 6).
 //!
 //! The call has AUTH_NONE, although section 11 demands protection by a flavor: there is no context
-//! of RPCSEC_GSS yet. What the call says is no secret, and it concerns this connection alone.
+//! of RPCSEC_GSS yet. The call contains no secret, and concerns only this connection.
 //!
 //! Before the server has answered, a client may send one message at a time, of at most 1024
 //! bytes. The server's answer bounds the client's calls and its use of RDMA Read.

@@ -37,7 +37,7 @@ pub fn parts<'a>(reply: &Message<'a>, max: u32) -> Result<Placement<'a>, Violati
     Placement::new(&lists, inline, long, max).map_err(|_| Violation::ReadList)
 }
 
-/// Checks a reply with read chunks. It must not use chunks that the call offered as well.
+/// Checks a reply with read chunks. It must not also use chunks that the call offered.
 ///
 /// # Errors
 ///

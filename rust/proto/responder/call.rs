@@ -62,7 +62,7 @@ impl<'a> Call<'a> {
         self.xid
     }
 
-    /// Returns the version, which the reply has as well.
+    /// Returns the version, which is also that of the reply.
     pub const fn version(&self) -> Version {
         self.version
     }

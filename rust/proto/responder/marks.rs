@@ -4,8 +4,8 @@
 //!
 //! While the upper layer encodes a reply it marks the results that may travel in write chunks. The
 //! first mark belongs to the first chunk of the call, and so on (RFC 8166 section 4.3.2, RFC 8267
-//! section 2). A payload of zero bytes takes its chunk as well: otherwise the next payload would
-//! come in a chunk that the requester made for another result.
+//! section 2). A payload of zero bytes also takes its chunk: otherwise the next payload would come
+//! in a chunk that the requester made for another result.
 //!
 //! A mark is never refused, even if its payload is longer than the chunk. Whether a reply can be
 //! sent is decided when all of it is encoded ([`Plan`](super::reply::Plan)): a payload that does

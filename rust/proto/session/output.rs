@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The orders of a session to its caller, in the order in which they have to be carried out.
+//! The actions that a session requests from its caller, in the order of their execution.
 
 use super::super::super::wire::xchar::{Characteristic, OpType};
 use super::super::super::wire::{DecodeError, Direction, Version};
@@ -25,7 +25,7 @@ pub enum Output {
         version: Version,
     },
     /// Messages that were prepared under an earlier generation than `before` have to be prepared
-    /// again ([`super::Terms::voids`]). When no such message can be posted any more, call
+    /// again ([`super::Terms::voids`]). When no such message can be posted, call
     /// [`super::Session::on_voided`] with the generation of the terms.
     Void {
         /// The generation.
@@ -244,7 +244,7 @@ impl Session {
         self.refresh();
     }
 
-    /// Notes that the peer is told of one value of this end.
+    /// Records that an announcement of one value of this end is sent.
     fn on_told(&mut self, now: Characteristic<'_>) {
         match now {
             Characteristic::ReceiveBufferSize(size) => {

@@ -335,7 +335,7 @@ impl WorkItem for Endpoint {
         let registered = this.registered.lock().take();
         drop(registered);
         this.close();
-        // A thread of the service may close the client transport as well.
+        // A thread of the service may also close the client transport.
         this.shared().owner().end_backchannel();
         // A thread of the service may have waited for pages since the transport was detached.
         this.role().forget_waiting();

@@ -55,7 +55,7 @@ pub(crate) struct ServiceOwner {
     service: Served,
 }
 
-/// The service, once no ticker uses it any more.
+/// The service, which no ticker uses.
 struct Served(Arc<Service>);
 
 impl ServiceOwner {

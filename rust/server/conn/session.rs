@@ -3,7 +3,7 @@
 //! The session of a responder's connection: its messages and its decisions.
 //!
 //! The first valid message settles the version of the connection. In version two, operations
-//! without an RPC concern the session as well. All other messages are received by a thread of the
+//! without an RPC also concern the session. All other messages are received by a thread of the
 //! service.
 
 use kernel::prelude::*;

@@ -148,8 +148,7 @@ mod suite {
         assert!(*thread.calls.get(1).ok_or(EINVAL)? != before);
         assert_eq!(empty(&thread.calls), 0);
         assert!(page.into_raw().as_ptr() == before);
-        // The array does not own the page any more.
-        // SAFETY: The reference was taken from `page`.
+        // The array no longer owns the page. SAFETY: The reference was taken from `page`.
         drop(unsafe { PageRef::from_raw(NonNull::new(before).ok_or(EINVAL)?) });
         Ok(())
     }

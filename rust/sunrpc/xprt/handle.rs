@@ -355,7 +355,7 @@ impl<T: Transport> Xprt<T> {
             .map(|slot| &**slot)
     }
 
-    /// Waits until all handles are dropped. The caller guarantees that no handle is made any more.
+    /// Waits until all handles are dropped. The caller guarantees that no further handle is made.
     /// Sleeps.
     pub(super) fn wait_unused(&self) {
         if self.state.handles.fetch_sub(1, Full) != 1 {

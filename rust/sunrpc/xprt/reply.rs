@@ -138,10 +138,10 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// Does not sleep. Takes `queue_lock`.
     #[cold]
     pub(crate) fn fail(self, error: Error) {
-        // SAFETY: The request is pinned, so its task is alive. SUNRPC, from any thread, sets the
-        // status if it is 0 as well (`rpc_task_set_rpc_status()`, which is not exported). The task
-        // ends with it at its next step. `tk_status` would be overwritten unless the task waits for
-        // a reply already.
+        // SAFETY: The request is pinned, so its task is alive. SUNRPC also sets the status from any
+        // thread if it is 0 (`rpc_task_set_rpc_status()`, which is not exported). The task ends
+        // with it at its next step. `tk_status` would be overwritten unless the task waits for a
+        // reply already.
         let status =
             unsafe { Atomic::from_ptr(&raw mut (*(*self.rqst.as_raw()).rq_task).tk_rpc_status) };
         let _ = status.cmpxchg(0, error.to_errno(), Full);

@@ -218,7 +218,7 @@ pub(super) unsafe fn hook<T: Transport>(rqst: NonNull<raw::rpc_rqst>) {
 }
 
 /// Restores the flavour's function and returns it, if it was replaced. The caller guarantees that
-/// no device or peer accesses the pages any more.
+/// no device or peer still accesses the pages.
 ///
 /// # Safety
 ///

@@ -76,9 +76,9 @@ pub(crate) struct Outage {
 /// service, for the service's calls to that client. There is at most one such transport for each
 /// connection. It counts as connected from its creation until it is closed, and is not used after
 /// that. SUNRPC calls [`Self::close`] when the connection ends. The send lock is *not* held then,
-/// and [`Self::send`] may run at the same time. A close for another reason must end the connection
-/// as well: the service would keep using this transport for it. The class has no netids, so that no
-/// mount can use it.
+/// and [`Self::send`] may run at the same time. A close for another reason must also end the
+/// connection: the service would keep using this transport for it. The class has no netids, so that
+/// no mount can use it.
 ///
 /// # Examples
 ///

@@ -392,7 +392,7 @@ const REMEDIES: [(&[u32], Option<ErrorBody>, Option<ErrorBody>); 20] = [
     (&[1, 2, 0, 2, 0], None, BAD),
     (&[1, 2, 0, 3, 0], None, BAD),
     (&[1, 2, 0, 3, 1], None, BAD),
-    // An operation has a direction as well.
+    // An operation also has a direction.
     (&[1, 2, 0, 5, 1], None, None),
     // In a version that is not known, the number of RDMA_DONE may be that of a type without answer.
     (&[1, 3, 0, 3, 0, 7], None, None),

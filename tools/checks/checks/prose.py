@@ -2,7 +2,7 @@
 """Finds phrases that are not the English of the kernel's lists, in comments and documents.
 
 Comments and documents say in the present tense which part does what. The patterns are those that a
-regular expression can tell without false alarms. Where a room still has some, its limit says how
+regular expression can find without false alarms. Where a room still has some, its limit says how
 many; a limit may only fall.
 """
 

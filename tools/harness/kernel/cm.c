@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The connection manager. Each event is handled in a thread of its own; the events of an identifier
- * are handled one at a time. h_answer has what the peer announces, and how it answers a connection
+ * The connection manager. Each event is handled in a thread of its own; the events of a cm_id are
+ * handled one at a time. h_answer has what the peer announces, and how it answers a connection
  * request.
  */
 #include <linux/inet.h>

@@ -256,7 +256,7 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 	for_each_sg(sgl, sg, nents, i) {
 		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
 		sg_dma_len(sg) = sg->length;
-		/* This function itself tells the caller whether it failed. */
+		/* The return value shows whether this function failed. */
 		map(sg->dma_address, sg->length, way)->checked = true;
 	}
 	return nents;

@@ -229,7 +229,7 @@ static void repeated_completion(void)
 	h_complete_send(h_qp);
 	h_settle();
 	h_expect(first->done && second->done, "an RPC waits for a completion that was reported");
-	h_expect(!h_disconnects, "the connection is given up");
+	h_expect(!h_disconnects, "the connection is closed");
 	h_complete_send(h_qp);
 	h_settle();
 	h_expect(h_disconnects, "a work request completes twice");

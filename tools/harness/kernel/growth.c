@@ -179,7 +179,7 @@ static void shrink_while_growing(void)
 	end();
 }
 
-/* The size that was given up is set again before the last smaller Receive is gone. */
+/* The size that was abandoned is set again before the last smaller Receive is gone. */
 static void grow_after_shrinking(void)
 {
 	begin();

@@ -333,7 +333,7 @@ struct h_reply {
 extern u32 h_grant;
 /*
  * Replies to a call. Returns false, and breaks the connection, if a key of the call's write list or
- * reply chunk, or the key to be invalidated, is not valid any more.
+ * reply chunk, or the key to be invalidated, is no longer valid.
  */
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);

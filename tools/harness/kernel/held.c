@@ -133,7 +133,7 @@ void h_replies_refused(void)
 
 /*
  * The connection ends while calls wait for a thread of the service. Their Receives, which together
- * with idle ones are a batch, are not posted any more.
+ * with idle ones are a batch, are no longer posted.
  */
 void h_calls_held(void)
 {

@@ -65,7 +65,7 @@ void h_pulled_into_fragments(void)
 }
 
 /*
- * A call was given up, and holds its credit until it is answered. A reply that is read comes twice,
+ * A call was aborted, and holds its credit until it is answered. A reply that is read comes twice,
  * the second time while the memory of its call is being invalidated. It answers no other call.
  */
 void h_pulled_twice(void)

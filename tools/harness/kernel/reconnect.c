@@ -114,7 +114,7 @@ static bool read_interrupted(unsigned int n)
 
 /*
  * The server sends a message before the module uses the connection. What it grants counts for the
- * first call, or the connection is given up.
+ * first call, or the connection is aborted.
  */
 void h_grant_before_use(void)
 {

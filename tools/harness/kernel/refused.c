@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of work requests that the driver refuses. Nothing completes then, so that nothing but
- * the refusal tells the module to give the connection up.
+ * Scenarios of work requests that the driver refuses. Nothing completes then, so only the refusal
+ * shows the module that the connection is to be closed.
  */
 #include "harness.h"
 

@@ -99,7 +99,7 @@ static void error_reply(void)
 	h_live(0);
 	h_expect(rpc->released && rpc->status < 0, "an RPC succeeds in spite of an error reply");
 	h_rpc_free(rpc);
-	h_expect(!h_disconnects, "the connection is given up");
+	h_expect(!h_disconnects, "the connection is closed");
 	h_end();
 }
 

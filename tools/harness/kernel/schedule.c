@@ -96,7 +96,7 @@ static bool may(char event, unsigned int i)
 	}
 }
 
-/* Returns whether a call has not ended although buf_free() does not stop it any more. */
+/* Returns whether a call has not ended although buf_free() no longer stops it. */
 static bool is_waited_for(void)
 {
 	unsigned int i;
@@ -222,7 +222,7 @@ static void happen(char event)
 static void check(void)
 {
 	h_check_breaches();
-	h_expect(excused || !h_disconnects, "the connection is given up");
+	h_expect(excused || !h_disconnects, "the connection is closed");
 	h_expect(h_window() || !h_xprt->cwnd, "the window is zero");
 }
 

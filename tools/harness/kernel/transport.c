@@ -184,7 +184,7 @@ void h_check_breaches(void)
 void h_check_calm(void)
 {
 	h_check_breaches();
-	h_expect(!h_disconnects, "the connection is given up");
+	h_expect(!h_disconnects, "the connection is closed");
 }
 
 u32 h_window(void)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of connections for which no thread of the service is free: they are prepared and not
- * accepted, or are to be closed.
+ * accepted, or must be closed.
  */
 #include "harness.h"
 

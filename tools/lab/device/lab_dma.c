@@ -8,7 +8,7 @@
  * happens: by the IOMMU's page table, or as a physical address without an IOMMU. With
  * swiotlb=force the address is that of a bounce buffer.
  *
- * The page table of an IOMMU does not tell the direction, and without an IOMMU memory
+ * The page table of an IOMMU does not contain the direction, and without an IOMMU memory
  * that is no longer mapped is still there. So the module keeps each mapping of the
  * device, by the trace events of the DMA API.
  */

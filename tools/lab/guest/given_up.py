@@ -113,7 +113,7 @@ def kill(directory, seconds, kind):
     until = time.monotonic() + float(seconds)
     while time.monotonic() < until:
         children = started(directory, jobs)
-        # Their first calls are under way then.
+        # Their first calls are in progress then.
         time.sleep(0.05)
         for child in children:
             # They are killed one after the other, so that the calls of the others go on.

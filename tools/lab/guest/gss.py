@@ -200,6 +200,6 @@ class Realm:
 
 
 def _opaque(data):
-    """Returns the opaque at the begin of XDR, and what is behind it."""
+    """Returns the opaque at the beginning of XDR, and what is behind it."""
     length = int.from_bytes(data[:4], "big")
     return data[4 : 4 + length], data[4 + length + -length % 4 :]

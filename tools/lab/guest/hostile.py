@@ -104,7 +104,7 @@ def welcome(peer):
 def indulge(peer, server):
     """Gives true answers until NFSv4 has recovered its state and a call with data arrives.
 
-    nfsd lost that state in its restart. What fails of the recovery is lost for good, its open files
+    nfsd lost that state in its restart. State that is not recovered is lost permanently, open files
     first of all, and no transport is to blame. A call with data may well come before it.
     """
     recovered = False
@@ -150,7 +150,7 @@ def call_is_wanted(misdeeds, call):
 
 
 def happened(misdeed, outcome):
-    """Returns whether a misdeed has reached the client, as far as its Send's status tells that."""
+    """Returns whether a misdeed has reached the client, as far as its Send's status shows that."""
     return outcome == SUCCESS or (misdeed.last and outcome not in (GONE, UNHEARD))
 
 

@@ -3,7 +3,7 @@
 
 Calls without chunks get the real server's answer at once. A READ of NFSv3 with a write chunk gets
 its answer after a while: end of file, no data, and Send With Invalidate of the R_key that it has
-exposed. If the client gives the READ up meanwhile, its memory is invalidated at any time. It runs
+exposed. If the client aborts the READ meanwhile, its memory is invalidated at any time. It runs
 until /run/late.stop exists, and prints how many answers it has kept back.
 """
 

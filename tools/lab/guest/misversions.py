@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0
-"""A server that does as it likes about version two: misversions.py WAY [PRIVATE].
+"""A server that misbehaves in version two: misversions.py WAY [PRIVATE].
 
 Answers calls truly, from nfsd over TCP, except as the class of the WAY says. PRIVATE is what it
 says to a client that connects. Prints ``tried`` when the first message of version two arrives. Ends
@@ -108,7 +108,7 @@ class Honest:
 
 
 class Drops(Honest):
-    """Takes no notice of a call in version two."""
+    """Ignores a call in version two."""
 
     def on_call(self, host, message):
         if message.version == 2:

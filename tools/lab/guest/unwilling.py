@@ -10,7 +10,7 @@ import sys
 
 from peer import ERR_VERS, ERROR, Call, Peer, header, words
 
-#: Seconds without a connection request after which nobody needs this server any more.
+#: Seconds without a connection request after which this server is no longer needed.
 COMING = 600
 #: The only version that it takes.
 LATER = 9

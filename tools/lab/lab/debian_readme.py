@@ -47,7 +47,7 @@ def using(role: str) -> list[str]:
 def install(merged: Path, release: str, log: Path) -> None:
     """Runs the commands that build and install the module in a fresh machine.
 
-    The machine is a chroot, so `uname -r` has to be told which kernel it will boot.
+    The machine is a chroot, so `uname -r` must report the kernel that it will boot.
     """
     debian_root.copy_sources(merged / "root/rpcrdma")
     script = f'#!/bin/sh\n[ "$*" != -r ] && exec /usr/bin/uname "$@"\necho {release}\n'

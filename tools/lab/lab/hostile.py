@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0
 """Puts a hostile responder in the server's place and compares the client's reactions.
 
-A scenario mounts and starts its load against the real server. Then nfsd gives up the RDMA port,
+A scenario mounts and starts its load against the real server. Then nfsd releases the RDMA port,
 the hostile peer (guest/hostile.py) takes the port, answers the client when it reconnects, and
 ends; nfsd takes the port back.
 """
@@ -74,7 +74,7 @@ def counters(client: Guest, mount_point: str = MOUNT_POINT) -> dict[str, int]:
 
 
 def take_port(pair: Pair, group: str, version: str = "4.2", *, program: str = "hostile.py") -> int:
-    """Starts a hostile server on the RDMA port, which nfsd gives up; returns the pid."""
+    """Starts a hostile server on the RDMA port, which nfsd releases; returns the pid."""
     pair.stop_nfsd()
     command = f"exec python3 /lab/{program} {group} {version} > /run/hostile.log 2>&1"
     pid = pair.server.vm.start(command)

@@ -50,7 +50,7 @@ class Value:
 
     value: int | bool | str
     places: tuple[str, ...]
-    #: The device tells the driver, so the value here is assumed.
+    #: The device reports it to the driver, so the value here is assumed.
     firmware: bool
 
 

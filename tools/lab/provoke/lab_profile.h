@@ -29,7 +29,7 @@ void lab_watch(struct ib_device *device);
 void lab_unwatch(struct ib_device *device);
 int lab_create_cq(struct ib_cq *cq, const struct ib_cq_init_attr *attr,
 		  struct uverbs_attr_bundle *attrs);
-/* The queue pair enters the error state: nothing hides its completions any more. */
+/* The queue pair enters the error state: its completions are no longer hidden. */
 void lab_release(struct ib_qp *qp);
 /* The queue pair is about to be destroyed, under `lab_life`: announces what is left. */
 void lab_forget(struct ib_qp *qp);

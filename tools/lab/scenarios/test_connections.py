@@ -47,7 +47,7 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
 
 
 def test_calls_under_way_are_counted(pair: Pair) -> None:
-    """While many WRITEs are under way, a line shows calls with read chunks and their regions."""
+    """While many WRITEs are in progress, a line shows calls with read chunks and their regions."""
     pair.mount("4.2")
     copy = f"dd if=/dev/zero of={MOUNT_POINT}/f$i bs=1M count=40 oflag=direct 2>/dev/null"
     look = f"for n in $(seq 40); do cat {connections.FILE}; done"
@@ -130,7 +130,7 @@ def _check_pauses(lines: list[tuple[float, dict[str, str]]], slack: float) -> No
 
 
 def _attempt_after(lines: list[tuple[float, dict[str, str]]], begin: float, failures: str) -> float:
-    """Returns when one more attempt was under way or had failed; infinity if none was seen.
+    """Returns when one more attempt was in progress or had failed; infinity if none was seen.
 
     An attempt whose request is lost takes four seconds.
     """
@@ -234,7 +234,7 @@ def _held(pair: Pair) -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _at_rest(pair: Pair) -> None:
-    """Checks that nothing is under way, and that each call that is allowed has its Receive."""
+    """Checks that nothing is in progress, and that each call that is allowed has its Receive."""
     time.sleep(1)
     for guest in (pair.client, pair.server):
         (line,) = connections.read(guest)

@@ -229,7 +229,7 @@ def test_unreachable(tools: Pair) -> None:
 
 
 def test_not_answering(tools: Pair) -> None:
-    """A mount whose server's host answers no connection request any more."""
+    """A mount whose server's host no longer answers connection requests."""
     tools.mount("4.2")
     tools.client.sh(f"ls {MOUNT_POINT}")
     # Nobody has this address on the cable.

@@ -62,5 +62,5 @@ def test_silent_server(pair: Pair, relay: Relay) -> None:
     # The stock module gives every attempt that has no answer the same error.
     ours = settings.client() == "ours"
     assert ("Connection timed out" if ours else "Network is unreachable") in text
-    # An attempt to connect over siw ends when TCP gives up.
+    # An attempt to connect over siw ends when TCP times out.
     _still_usable(pair, 2 if settings.link() == "rxe" else 150)

@@ -2,8 +2,8 @@
 """Calls that the client aborts: their replies arrive, count no breach and harm no other call.
 
 Processes are killed, soft mounts time out, and mounts are removed by force, while other work uses
-the same connection. The reply to such a call may come at any time: before SUNRPC gives the call
-up, after the transport has fenced its memory, or in between.
+the same connection. The reply to such a call may come at any time: before SUNRPC aborts the call,
+after the transport has fenced its memory, or in between.
 
 The connection survives unless the server still accesses the memory: the client's device refuses an
 RDMA Read or Write after the fence, and both ends lose the connection. So most of these calls are
@@ -216,7 +216,7 @@ def test_killed(pair: Pair, version: str, kind: str) -> None:
 @pytest.mark.rxe_only
 @pytest.mark.by_the_clock
 def test_timed_out(pair: Pair, relay: Relay) -> None:
-    """A soft mount gives calls up at the moment at which their replies arrive."""
+    """A soft mount aborts calls at the moment at which their replies arrive."""
     _fill(pair)
     pair.mount("3", options="nosharecache,nolock")
     pair.mount("3", options=SOFT, at=DOOMED)
@@ -261,7 +261,7 @@ def test_forced(pair: Pair, version: str) -> None:
 def _forced_away(pair: Pair, version: str, options: str) -> Seen:
     """Mounts, and unmounts by force amid calls, several times; returns the observations.
 
-    `umount -f` may come between two reads and give nothing up, which does not count as a time.
+    `umount -f` may come between two reads and abort nothing, which does not count as a time.
     """
     seen, times = Seen(), 10 if settings.full() else 2
     with _slow_release(pair.client):

@@ -125,7 +125,7 @@ def test_disconnects_amid_recalls(pair: Pair) -> None:
 
 @pytest.mark.full
 def test_soft_calls_end(pair: Pair) -> None:
-    """The server answers nothing and each call breaks its connection: a soft mount gives up."""
+    """The server never answers, each call breaks its connection: a soft mount aborts the call."""
     pair.server.sh("rm -rf /srv/export/*; echo there > /srv/export/f")
     pair.mount("3", options="soft,nolock,timeo=400,retrans=2")
     pair.client.sh(f"cat {MOUNT_POINT}/f")

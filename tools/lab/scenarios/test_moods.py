@@ -64,7 +64,7 @@ ALONE = {
 @full
 @pytest.mark.parametrize("change", ALONE)
 def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> None:
-    """Work goes on with one change of the behaviour on both sides."""
+    """Work continues with one change of the behaviour on both sides."""
     values, counter = ALONE[change]
     worker = _begin(pair)
     before = [device.get(counter) for device in devices]
@@ -94,7 +94,7 @@ def _changes(chance: random.Random) -> dict[str, int]:
 
 
 def test_random_changes(pair: Pair, devices: tuple[Moods, Moods]) -> None:
-    """Work goes on while both devices change at random; `SOAK_SEED` repeats that."""
+    """Work continues while both devices change at random; `SOAK_SEED` repeats that."""
     seed = settings.soak_seed()
     say(f"SOAK_SEED={seed} repeats these changes")
     chance = random.Random(seed)
@@ -157,7 +157,7 @@ def test_failed_queue_pairs(
 def test_events_without_effect(
     pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str
 ) -> None:
-    """Work goes on when ports, GIDs and paths change and the connection stays."""
+    """Work continues when ports, GIDs and paths change and the connection stays."""
     device = _side(devices, side)
     worker = _begin(pair)
     before = counters.connects()

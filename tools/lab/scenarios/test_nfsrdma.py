@@ -206,7 +206,7 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
 
 
 def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
-    """The client's doctor names it, the server runs it as it is, and the mount goes on.
+    """The client's doctor names it, the server runs it as it is, and the mount continues.
 
     `rpc.nfsd --rdma` adds no listener to an nfsd that runs.
     """
@@ -490,7 +490,7 @@ sys.stdout.write(shown)
 
 
 def test_top_in_a_terminal(tools: Pair) -> None:
-    """The display comes, obeys keys, and gives the screen back."""
+    """The display appears, obeys keys, and restores the screen."""
     tools.mount("4.2")
     tools.client.write("/run/terminal.py", _IN_A_TERMINAL.encode())
     told = tools.client.sh(f"TERM=xterm python3 /run/terminal.py {TOOL}", timeout=90)

@@ -57,7 +57,7 @@ class Old:
     """The output and the counts of the old server."""
 
     def __init__(self) -> None:
-        """Knows nothing yet."""
+        """Starts without observations."""
         self.text = ""
 
     def count(self, name: str) -> int:

@@ -21,7 +21,7 @@ def _prepare(pair: Pair) -> None:
 
 @pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
 def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
-    """A soft mount gives up after timeo * (retrans + 1), and works again when the link does."""
+    """A soft mount aborts a call after timeo * (retrans + 1), and works again with the link."""
     _prepare(pair)
     pair.mount(version, options="soft,timeo=40,retrans=2")
     pair.client.sh(READ)
@@ -46,7 +46,7 @@ def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
 
 @pytest.mark.full
 def test_hard_mount(pair: Pair, relay: Relay) -> None:
-    """A hard mount, the default, does not give up, whatever timeo and retrans are."""
+    """A hard mount, the default, never aborts a call, whatever timeo and retrans are."""
     _prepare(pair)
     pair.mount("3", options="timeo=10,retrans=1")
     pair.client.sh(READ)

@@ -95,7 +95,7 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     # Each thread of the worker may have received the last reply of an operation already.
     assert worker.progress() <= before + Worker.THREADS, "it went on in the blackout"
     pair.relay.set("blackout", 0)
-    # RoCE retries for about five seconds, so 40 s cost a connection. TCP goes on retrying.
+    # RoCE retries for about five seconds, so 40 s cost a connection. TCP continues to retry.
     lost = SOME if seconds >= 40 else range(2)
     _finish(pair, worker, made, lost=NONE if settings.link() == "siw" else lost)
 
@@ -127,7 +127,7 @@ def test_bad_link(pair: Pair, faults: tuple[str, ...], rate: float) -> None:
     harmed = _harmed(pair) - before
     print(f"harmed: {dict(harmed)}")
     assert all(harmed[name] > 0 for name in faults)
-    # rxe gives a connection up on such a link now and then: six times in one run at most.
+    # rxe aborts a connection on such a link now and then: six times in one run at most.
     _finish(pair, worker, made, lost=range(16))
 
 

@@ -14,7 +14,7 @@ from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 pytestmark = pytest.mark.needs_ours
 
-#: Long READs by three processes, until /run/busy goes: few events, and calls that are under way.
+#: Long READs by three processes, until /run/busy goes: few events, and calls that are in progress.
 BUSY = f"""
 touch /run/busy
 for n in 1 2 3; do
@@ -72,7 +72,7 @@ def test_reconnection_is_on_the_page(tools: Pair) -> None:
 
 
 def test_top_counts_what_is_sent_again(tools: Pair) -> None:
-    """Calls that were under way when nfsd ended are sent again over the next connection."""
+    """Calls that were in progress when nfsd ended are sent again over the next connection."""
     tools.client.sh(BUSY)
     try:
         top = tools.client.vm.start(f"{TOOL} top --count 1 --interval 30 --json")

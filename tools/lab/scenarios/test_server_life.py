@@ -176,7 +176,7 @@ def test_removal(pair: Pair, version: str) -> None:
 @pytest.mark.by_the_clock
 @pytest.mark.needs_our_server
 def test_removal_below_a_bound_listener(pair: Pair) -> None:
-    """A listener on one address gives its device up, and listens again when it is back."""
+    """A listener on one address releases its device, and listens again when the device is back."""
     with _bound(pair, TCP, ("rdma", SERVER_ADDRESS, 20049)):
         worker = _start(pair, "4.2")
         for _ in range(2):

@@ -22,7 +22,7 @@ CONTROL = "/run/once"
 SILENCE, TIMES = 8.0, 4
 
 
-# Over iWARP TCP goes on retrying, so no connection is lost.
+# Over iWARP TCP continues to retry, so no connection is lost.
 @pytest.mark.full
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("version", ["3", "4.0", "4.2"])

@@ -14,7 +14,7 @@ from lab.relay import Relay
 VERSIONS = pytest.mark.parametrize("version", ["3", "4.2"])
 READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=1 iflag=direct"
 #: Seconds within which SUNRPC must release a transport whose server does not answer. An attempt to
-#: connect over siw ends when TCP gives up, after more than two minutes.
+#: connect over siw ends when TCP times out, after more than two minutes.
 LET_GO = 120.0 if settings.link() == "rxe" else 300.0
 
 
@@ -68,7 +68,7 @@ def test_forced(pair: Pair, relay: Relay, version: str) -> None:
 def test_lazy(pair: Pair, relay: Relay, version: str) -> None:
     """`umount -l` returns at once, and the transport is released with its last user.
 
-    With NFSv4 the last user is the CLOSE of the file. A hard mount never gives that call up, with
+    With NFSv4 the last user is the CLOSE of the file. A hard mount never aborts that call, with
     either module, so the transport is released only when the server answers again.
     """
     reader = _dead_server(pair, relay, version)

@@ -59,7 +59,7 @@ class FakePair:
     """A pair that notes which captures began and ended."""
 
     def __init__(self) -> None:
-        """The capture of the lab itself is under way."""
+        """The capture of the lab itself is in progress."""
         self.open = ["lab"]
         self.done: list[str] = []
 

@@ -118,7 +118,7 @@ def test_lower_grant_is_not_kept_to(cable: Cable, tmp_path: Path) -> None:
 
 
 def test_lower_grant_is_repeated(cable: Cable, tmp_path: Path) -> None:
-    """A client that goes on as before is found when it must have taken the first of them."""
+    """A client that continues as before is found when it must have taken the first of them."""
     cable.call(header(1), null_call(1))
     cable.answer(header(1, grant=2), null_reply(1))
     for xid in (2, 3):

@@ -3,9 +3,9 @@
 //! Runs the lock-free parts of `rpcrdma.ko` under all orders that a weak memory allows.
 //!
 //! Each model compiles its parts from the module's own source (`build.rs`), with the crate `kernel`
-//! of this folder. A model first has to be right. Then each place that protects accesses is left
-//! out once, and loom has to find the fault: an order that may be left out is one too many, or the
-//! model looks away.
+//! of this folder. A model must be correct as it is. Then each place that orders accesses is left
+//! out once, and loom must find the fault. Otherwise that order is not needed, or the model does
+//! not cover it.
 
 #![allow(
     dead_code,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The models, and what they have in common.
+//! The models, and their common parts.
 
 use std::ops::Deref;
 

@@ -57,7 +57,7 @@ fn explore(run: fn(), left_out: Option<Place>) -> Explored {
 ///
 /// # Errors
 ///
-/// What is wrong.
+/// A description of the fault.
 pub(crate) fn check(model: &Model) -> Result<u64, String> {
     let (mut executions, mut places) = (0, BTreeSet::new());
     for (name, run) in model.runs {

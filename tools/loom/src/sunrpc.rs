@@ -7,7 +7,7 @@
 use kernel::sync::atomic::{Atomic, Relaxed};
 use loom::sync::atomic::{fence, Ordering};
 
-/// A thread works on the transport, or is to.
+/// A thread works on the transport, or a thread will.
 pub(crate) const XPT_BUSY: u32 = 0;
 /// There is a call.
 pub(crate) const XPT_DATA: u32 = 3;
@@ -58,7 +58,7 @@ fn test_and_set(xprt: *mut svc_xprt, bit: u32) -> bool {
     before & 1 << bit != 0
 }
 
-/// Returns whether a thread works on the transport, or is to.
+/// Returns whether a thread works on the transport, or a thread will.
 pub(crate) fn is_busy(xprt: *mut svc_xprt) -> bool {
     test(xprt, XPT_BUSY)
 }
@@ -89,7 +89,7 @@ pub(crate) fn svc_xprt_received(xprt: *mut svc_xprt) {
     }
 }
 
-/// Returns whether the transport was deleted, or is to be.
+/// Returns whether the transport was deleted, or will be.
 ///
 /// # Safety
 ///

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Asks a port of another host whether anything listens there for RDMA.
+"""Probes whether a port of another host listens for RDMA.
 
-It sends a connection request through the connection manager's device, and gives it up as soon as
+It sends a connection request through the connection manager's device, and abandons it as soon as
 there is an answer. No queue pair is made, so no RDMA message is ever sent. A device of iWARP must
-not be asked in this way: it looks for the queue pair that the request names. The structures are
+not be probed in this way: it looks for the queue pair that the request names. The structures are
 those of include/uapi/rdma/rdma_user_cm.h, whose ABI does not change.
 """
 
@@ -68,7 +68,7 @@ def ask(address: str, port: int) -> Answer:
     except (OSError, ValueError):
         return Answer.UNASKED
     finally:
-        # The identifier goes with the file, and with it the request.
+        # The cm_id is destroyed with the file, and the request with it.
         os.close(device)
 
 

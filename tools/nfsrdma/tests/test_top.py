@@ -349,7 +349,7 @@ def _until(master: int, text: str) -> str:
 
 
 def test_pseudo_terminal() -> None:
-    """The command runs in a terminal, obeys keys, and gives the screen back."""
+    """The command runs in a terminal, obeys keys, and restores the screen."""
     child, master = pty.fork()
     if child == 0:
         program = Path(__file__).resolve().parents[1] / "command"

@@ -109,7 +109,7 @@ def test_call_that_is_given_up_and_refused() -> None:
     words = "\n".join(tell(rpc))
     assert "is sent again, for the 2. time" in words
     assert "posts the invalidation of region 31" in words
-    assert "is given up: its reply was awaited, and has not arrived" in words
+    assert "is aborted: its reply was awaited, and has not arrived" in words
     assert "the reply breaks the protocol: xid=0x996e5448 longer than offered" in words
     assert words.endswith("ends with error -5")
 

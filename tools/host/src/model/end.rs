@@ -28,7 +28,7 @@ pub(super) struct End {
     /// The generation for [`Session::on_voided`], which is still to be called.
     pub(super) void: Option<u32>,
     receives: VecDeque<u32>,
-    /// When the Receives were used that are to be posted again.
+    /// When the Receives were used that must be posted again.
     used: VecDeque<u64>,
     /// The size of new Receives.
     size: u32,

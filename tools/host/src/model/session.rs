@@ -259,7 +259,7 @@ impl World {
             return;
         };
         let terms = *self.client.session.terms();
-        // While the caller was not told of the new terms everywhere, old calls slip through.
+        // While the caller does not know the new terms everywhere, old calls slip through.
         let slips = self.client.void.is_some() && call.version == terms.version;
         if terms.voids(call.generation) && !(slips && i.byte() % 2 == 0) {
             call = self.plan(i, call.xid);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The vectors and case tables that the KUnit suite runs too. Each group is one test.
+//! The vectors and case tables that the KUnit suite also runs. Each group is one test.
 
 use crate::{proto::cases, wire::vectors};
 

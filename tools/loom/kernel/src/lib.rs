@@ -5,7 +5,7 @@
 //!
 //! The orders are those of Linux' memory model (`Documentation/atomic_t.txt`), in terms of C11:
 //! `Full` is a full barrier before and after the operation, and a `cmpxchg` that fails orders
-//! nothing. loom knows no dependencies: it takes a control or address dependency for no order.
+//! nothing. loom ignores control and address dependencies.
 
 pub mod bindings;
 pub mod error;

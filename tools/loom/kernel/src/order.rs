@@ -77,7 +77,7 @@ pub fn seen() -> BTreeSet<Place> {
     RUN.with_borrow(|run| run.seen.clone())
 }
 
-/// Notes the caller's place. Returns whether `what` holds there in this run.
+/// Records the caller's place. Returns whether the place orders accesses in this run.
 #[track_caller]
 pub fn holds(what: What) -> bool {
     let caller = Location::caller();

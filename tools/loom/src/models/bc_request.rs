@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A request for the server's calls: who has set `busy` has the request and its memory alone.
+//! A request for the server's calls: the context that sets `busy` owns the request and its memory.
 
 use std::ptr::NonNull;
 

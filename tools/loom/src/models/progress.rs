@@ -108,7 +108,7 @@ fn completes() {
     worker.join().unwrap();
 }
 
-/// The device uses nothing any more; the owner uses the memory.
+/// The device no longer uses anything; the owner uses the memory.
 fn drained() {
     let (progress, memory) = (progress(), Shared::new(Memory::new()));
     let last_use = last_use(&progress);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 
 //! A request slot: its flag `in_use`, which the task of an RPC reads without the slot's lock, and
-//! the wake-up of the task that gives the call up.
+//! the wake-up of the task that aborts the call.
 
 use kernel::sync::atomic::Atomic;
 use kernel::sync::{Completion, SpinLock, SpinLockGuard};
@@ -35,7 +35,7 @@ struct Slot {
     contents: Memory,
 }
 
-/// The data under the lock: whether a call is under way.
+/// The data under the lock: whether a call is in progress.
 struct Locked {
     sent: bool,
     contents: Option<Shared<Slot>>,
@@ -135,7 +135,7 @@ fn completed() {
     worker.join().unwrap();
 }
 
-/// Two contexts wake the task that waits until the call is no longer under way.
+/// Two contexts wake the task that waits until the call is no longer in progress.
 fn waited_for() {
     let slot = slot();
     let first = spawn(move || slot.wake());

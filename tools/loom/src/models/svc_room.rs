@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! A server's connection that has no room for replies: no wake-up is lost.
+//! A server's connection that has no space for replies: no wake-up is lost.
 //!
-//! SUNRPC asks for room after it has changed `xpt_flags`, and does not enqueue a transport without
-//! room. The context that makes room enqueues the transport after that. Each side writes what the
-//! other one reads.
+//! SUNRPC asks for space after it has changed `xpt_flags`, and does not enqueue a transport without
+//! space. The context that makes space enqueues the transport afterwards. Each side writes the
+//! value that the other one reads.
 
 use std::marker::PhantomData;
 
@@ -36,7 +36,7 @@ pub(crate) const MODEL: Model = Model {
     spare: &[],
 };
 
-/// The most parked operations with which there is room.
+/// The maximum number of parked operations with which there is space.
 const MOST_PARKED: u32 = 1;
 
 /// Marks a connection.
@@ -63,7 +63,7 @@ mod raw {
     pub(super) use super::sunrpc::{svc_xprt, svc_xprt_enqueue, XPT_DATA};
 }
 
-/// A connection with one operation that is parked, and flags.
+/// A connection with one parked operation, and flags.
 fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Calls>) {
     let calls = Shared::new(Calls {
         parked: Atomic::new(MOST_PARKED),
@@ -75,7 +75,7 @@ fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Calls>) {
     (Shared::new(SvcXprt { base, kind }), calls)
 }
 
-/// Makes room.
+/// Makes space.
 fn make_room(xprt: &SvcXprt<Connected>, calls: &Calls) {
     calls.set_parked(0);
     xprt.room_regained();

@@ -48,7 +48,7 @@ struct Thresholds {
     remote_invalidation: bool,
 }
 
-/// The terms of a session: the longest call.
+/// The terms of a session: the maximum length of a call.
 struct Terms {
     longest: u32,
     watch: bool,
@@ -119,8 +119,8 @@ impl<'a> SlotTable<'a> {
     }
 }
 
-/// A call of 4,096 bytes is posted while the session comes to allow half. The peer learns that
-/// after the slots' locks were taken, and posts smaller Receives.
+/// A call of 4,096 bytes is posted while the session lowers its limit to half of that. The
+/// peer is informed after the slots' locks were taken, and posts smaller Receives.
 fn changed() {
     let word = Shared::new(TermsWord {
         terms: Atomic::new(0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! The registered classes of client transports: who finds a class finds it complete.
+//! The registered classes of client transports: a context that finds a class finds it complete.
 
 use std::ptr::NonNull;
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks for devices with links and addresses, and for the GIDs of RoCE that carry these."""
+"""Checks for devices with links and addresses, and for the GIDs of RoCE that carry these."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PAYLOADS = (256, 512, 1024, 2048, 4096)
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at each port of each device."""
+    """Examines each port of each device."""
     if not view.ports:
         yield finding("no-device")
     for port in view.ports:

@@ -26,7 +26,7 @@ _BY_ERROR = {
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at each connection, and at the breaches of the whole module."""
+    """Examines each connection, and the breaches of the whole module."""
     for conn in view.connections:
         found = list(_check(view, conn))
         yield from found or [_fact(conn)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks whether there is memory, and whether tasks hang."""
+"""Checks whether there is memory, and whether tasks hang."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _WAITS = "D"
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at the memory of the host, and at the kernel's log for tasks that hang."""
+    """Examines the memory of the host, and the kernel's log for tasks that hang."""
     amounts = dict(re.findall(r"^(\w+):\s+(\d+) kB", view.host.read("/proc/meminfo") or "", re.M))
     total = int(amounts.get("MemTotal", 0)) * 1024
     available = int(amounts.get("MemAvailable", 0)) * 1024

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks whether the module is loaded, and which one."""
+"""Checks whether the module is loaded, and which one."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _TAINTS = {
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at the loaded module and at the installed one."""
+    """Examines the loaded module and the installed one."""
     if _is_denied(view):
         yield finding("not-root")
     if not view.module_is_loaded:

@@ -25,7 +25,7 @@ _PORT_FINDINGS = {
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at the way to each server."""
+    """Examines the route to each server."""
     if view.server and not view.addresses_of_server:
         yield finding("name-unknown", server=view.server)
     for address in view.targets:

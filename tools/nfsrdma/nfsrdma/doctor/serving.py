@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Looks whether nfsd of this host serves RDMA."""
+"""Checks whether nfsd of this host serves RDMA."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEW = 8
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at nfsd. A host on which it does not run is no server, which is no finding."""
+    """Examines nfsd. A host without nfsd is not a server, which is no finding."""
     threads = number((view.host.read(_THREADS) or "").split(" ")[0])
     if view.listeners:
         yield from _check_threads(view, threads)

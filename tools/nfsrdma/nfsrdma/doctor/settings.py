@@ -21,7 +21,7 @@ _DEFAULTS = {
 
 
 def check(view: View) -> Iterator[Fact | Finding]:
-    """Looks at sysctls, and at the thresholds that connections have."""
+    """Examines sysctls, and the thresholds that connections have."""
     found = [*_low(view), *_version(view), *_thresholds(view)]
     yield from found
     if view.module_is_ours and not found:

@@ -58,7 +58,7 @@ class View:
     """The machine as one walk sees it."""
 
     def __init__(self, host: Host, server: str | None) -> None:
-        """Looks at nothing yet."""
+        """Initially empty."""
         self.host = host
         self.server = server
         self._routes: dict[str, dict[str, Any] | None] = {}

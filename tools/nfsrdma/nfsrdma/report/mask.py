@@ -39,7 +39,7 @@ class Mask:
         try:
             address = str(ipaddress.ip_address(text.partition("%")[0]))
         except ValueError:
-            # A time of day, or the like.
+            # A time of day, for example.
             return text
         return self._addresses.setdefault(address, f"address-{len(self._addresses) + 1}")
 

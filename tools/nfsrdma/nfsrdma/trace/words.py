@@ -98,7 +98,7 @@ def _end(event: Event) -> str:
 def _given_up(event: Event) -> str:
     waited = "its reply was awaited" if event.value("waited") == "1" else "no reply is awaited"
     answer = "and has arrived" if event.value("answered") == "1" else "and has not arrived"
-    return f"is given up: {waited}, {answer}"
+    return f"is aborted: {waited}, {answer}"
 
 
 _SENTENCES: dict[str, Callable[[Event], str]] = {

@@ -8,14 +8,14 @@ use loom::cell::{MutPtr, UnsafeCell};
 
 use crate::order::{holds, What};
 
-/// A lock. loom reports an access to its data that no lock orders, which only a run has that leaves
-/// a call of [`Self::lock`] out.
+/// A lock. loom reports an access to its data that no lock orders. Only a run that leaves out a
+/// call of [`Self::lock`] has such accesses.
 pub struct SpinLock<T> {
     lock: loom::sync::Mutex<()>,
     data: UnsafeCell<T>,
 }
 
-/// A lock that sleeps. There is no difference here.
+/// A lock that sleeps. The models do not distinguish it.
 pub type Mutex<T> = SpinLock<T>;
 
 // SAFETY: loom checks the accesses to the data.
