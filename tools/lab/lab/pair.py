@@ -232,7 +232,7 @@ class Pair:
 
         Teardown after umount is asynchronous, so the module may be in use for `patience` seconds.
         """
-        _remove(self.client, module, patience * self._patience)
+        _remove(self.client, module, patience * self.setup.patience)
 
     def load_server(self, parameters: str = "") -> None:
         """Loads rpcrdma.ko on the server, which has no RDMA port until `start_nfsd`."""
@@ -241,7 +241,7 @@ class Pair:
 
     def unload_server(self, patience: float = 2.0) -> None:
         """Removes rpcrdma.ko from the server, whose nfsd has no threads."""
-        _remove(self.server, "rpcrdma", patience * self._patience)
+        _remove(self.server, "rpcrdma", patience * self.setup.patience)
 
     def mount(
         self,
