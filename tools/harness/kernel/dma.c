@@ -278,9 +278,20 @@ size_t dma_max_mapping_size(struct device *dev)
 	return SIZE_MAX;
 }
 
+/*
+ * DMA debugging takes a sync of no bytes for one of the memory before, if that is mapped too, and
+ * reports that it cannot tell which.
+ */
+static void check_synced(size_t size)
+{
+	if (!size)
+		h_violation("no bytes are synchronized");
+}
+
 void __dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr, size_t size,
 			       enum dma_data_direction way)
 {
+	check_synced(size);
 }
 
 void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t size,
@@ -288,6 +299,7 @@ void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t si
 {
 	struct mapping *mapping = beginning_at(addr, way);
 
+	check_synced(size);
 	if (mapping)
 		synchronize(mapping, size);
 }
