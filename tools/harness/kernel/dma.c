@@ -37,6 +37,7 @@ static struct mapping *buckets[BUCKETS];
 static struct mapping *spare;
 static unsigned int live;
 unsigned int h_refused_mappings;
+bool h_no_long_room;
 /* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
 
@@ -253,6 +254,9 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 
 	if (refused())
 		return 0;
+	for_each_sg(sgl, sg, nents, i)
+		if (h_no_long_room && sg->length > PAGE_SIZE)
+			return 0;
 	for_each_sg(sgl, sg, nents, i) {
 		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
 		sg_dma_len(sg) = sg->length;
