@@ -82,6 +82,18 @@ void h_bounced_reads(void)
 	h_serve_end();
 }
 
+/* The free bounce buffers do not adjoin each other. Adjacent pages have room one by one. */
+void h_bounced_by_page(void)
+{
+	h_begin();
+	h_connect();
+	h_no_long_room = true;
+	run(H_READ_1M_ADJACENT, 0, 1, 0);
+	run(H_WRITE_1M_ADJACENT, 1, 0, 0);
+	h_check_calm();
+	h_end();
+}
+
 /* A call whose memory cannot be mapped waits, and its connection stays. */
 void h_mapping_refused(void)
 {
