@@ -105,7 +105,8 @@ void h_mapping_refused(void)
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct h_rpc *rpc = h_rpc_new(kinds[i]);
 
-		h_refused_mappings = 4;
+		/* Each attempt maps long pieces and pages, before and after taking memory back. */
+		h_refused_mappings = 20;
 		h_rpc_start(rpc, 0);
 		h_expect(!h_peer_call(rpc->xid), "a call is sent without its memory");
 		h_live(5000);
