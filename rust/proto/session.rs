@@ -58,7 +58,7 @@ mod output;
 mod settings;
 mod terms;
 
-pub use control::{Body, Control, Dispositions, Own};
+pub use control::{Body, Change, Control, Dispositions, Own};
 pub use output::{Breach, Close, Output, Take, Verdict};
 pub use terms::Terms;
 

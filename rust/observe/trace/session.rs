@@ -95,7 +95,7 @@ impl fmt::Display for Sent<'_> {
             Body::Update {
                 now,
                 pending_cleared,
-            } => update(f, now, *pending_cleared),
+            } => update(f, &now.value(), *pending_cleared),
             Body::Error(error) => range(f, *error),
         }
     }

@@ -311,7 +311,7 @@ fn check_foreign() -> Check {
     let size = Characteristic::ReceiveBufferSize(16384);
     let [first, rest @ ..] = pair.run()?;
     ensure!(
-        matches!(first, Some(Body::Update { now, .. }) if now == size),
+        matches!(first, Some(Body::Update { now, .. }) if now.value() == size),
         "the size"
     );
     ensure!(rest.iter().all(Option::is_none), "nothing else");

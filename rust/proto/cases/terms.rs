@@ -10,7 +10,8 @@ use super::super::super::wire::xchar::{
 };
 use super::super::super::wire::Direction;
 use super::super::session::{
-    least_receive, Body, Breach, Close, Config, Dispositions, Output, Own, Session, Take, PAUSE_MS,
+    least_receive, Body, Breach, Change, Close, Config, Dispositions, Output, Own, Session, Take,
+    PAUSE_MS,
 };
 use super::super::xchar::{Fault, NotSent};
 use super::ensure;
@@ -191,7 +192,7 @@ fn check_growth() -> Check {
     pair.server.on_consumed(1);
     let sent = pair.run()?;
     let update = Body::Update {
-        now: size(32768),
+        now: Change::Size(32768),
         pending_cleared: false,
     };
     ensure!(sent == one(update), "announced");
@@ -277,7 +278,7 @@ fn check_told() -> Check {
     ensure!(rest == [None; 6], "no UPD_XCHAR");
     pair.server.want_receive(SERVER.receive);
     let update = Body::Update {
-        now: size(SERVER.receive),
+        now: Change::Size(SERVER.receive),
         pending_cleared: false,
     };
     ensure!(pair.run()? == one(update), "the former size again");
@@ -325,7 +326,7 @@ fn check_request() -> Check {
         return Err("no UPD_XCHAR");
     };
     let update = Body::Update {
-        now: size(32768),
+        now: Change::Size(32768),
         pending_cleared: true,
     };
     ensure!(control.body == update, "UPD_XCHAR");
@@ -347,7 +348,7 @@ fn check_overtaken() -> Check {
     pair.server.on_posting(16384, 3);
     says(&mut pair.server, |b| request(b, 2, 1, &[size(2048)]))?;
     let clears = Body::Update {
-        now: size(2048),
+        now: Change::Size(2048),
         pending_cleared: true,
     };
     let mut last = None;

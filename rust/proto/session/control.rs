@@ -42,6 +42,25 @@ impl Own {
     }
 }
 
+/// A characteristic of this end that changes while the connection lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// Receive Buffer Size in bytes.
+    Size(u32),
+    /// Preferred inline threshold in bytes.
+    Threshold(u32),
+}
+
+impl Change {
+    /// Returns the characteristic with its new value.
+    pub const fn value(self) -> Characteristic<'static> {
+        match self {
+            Self::Size(size) => Characteristic::ReceiveBufferSize(size),
+            Self::Threshold(threshold) => Characteristic::PreferredThreshold(threshold),
+        }
+    }
+}
+
 /// The outcome of each element of a REQ_XCHAR. One element may be accepted; all others are
 /// rejected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -73,7 +92,7 @@ pub enum Body {
     /// UPD_XCHAR.
     Update {
         /// The new value.
-        now: Characteristic<'static>,
+        now: Change,
         /// A request of the peer is no longer pending.
         pending_cleared: bool,
     },
@@ -124,7 +143,7 @@ impl Control {
             Body::Update {
                 now,
                 pending_cleared,
-            } => xchar::update(buf, xid, credits, direction, now, *pending_cleared),
+            } => xchar::update(buf, xid, credits, direction, &now.value(), *pending_cleared),
             Body::Request(size) => {
                 let want = Characteristic::ReceiveBufferSize(*size);
                 xchar::request(buf, xid, credits, &[want])

@@ -2,11 +2,11 @@
 
 //! The actions that a session requests from its caller, in the order of their execution.
 
-use super::super::super::wire::xchar::{Characteristic, OpType};
+use super::super::super::wire::xchar::OpType;
 use super::super::super::wire::{DecodeError, Direction, Version};
 use super::super::version::Memory;
 use super::super::xchar::Fault;
-use super::{Body, Control, Room, Session, Side, Stage};
+use super::{Body, Change, Control, Room, Session, Side, Stage};
 
 /// An order of the session to its caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -208,17 +208,19 @@ impl Session {
         if !self.peer.supports(OpType::Update) {
             return None;
         }
-        let (size, cleared) = (self.receives.announced(), self.receives.has_cleared());
-        let now = if cleared || size != told {
-            Characteristic::ReceiveBufferSize(size)
+        let (size, pending_cleared) = (self.receives.announced(), self.receives.has_cleared());
+        let now = if pending_cleared || size != told {
+            Change::Size(size)
         } else {
             self.preferred_news()?
         };
-        let body = Body::Update {
-            now,
-            pending_cleared: cleared,
-        };
-        Some((None, body))
+        Some((
+            None,
+            Body::Update {
+                now,
+                pending_cleared,
+            },
+        ))
     }
 
     /// Returns the direction of an operation without an RPC message. A request is a call of either
@@ -245,14 +247,13 @@ impl Session {
     }
 
     /// Records that an announcement of one value of this end is sent.
-    fn on_told(&mut self, now: Characteristic<'_>) {
+    fn on_told(&mut self, now: Change) {
         match now {
-            Characteristic::ReceiveBufferSize(size) => {
+            Change::Size(size) => {
                 self.queue.told = Some(size);
                 self.receives.on_told();
             }
-            Characteristic::PreferredThreshold(preferred) => self.settings.told = preferred,
-            _ => {}
+            Change::Threshold(preferred) => self.settings.told = preferred,
         }
     }
 }

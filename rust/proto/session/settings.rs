@@ -17,7 +17,7 @@ use super::super::super::wire::cm_private::Size;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::Characteristic;
 use super::super::xchar::NotSent;
-use super::{Config, Control, Room, Session, Side};
+use super::{Change, Config, Control, Room, Session, Side};
 
 /// The settings of this end, and those that were announced to the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -115,11 +115,11 @@ impl Session {
 
     /// Returns the threshold that a server prefers, if it must be announced to the client. It is no
     /// more than the server sends.
-    pub(super) fn preferred_news(&self) -> Option<Characteristic<'static>> {
+    pub(super) fn preferred_news(&self) -> Option<Change> {
         let preferred = self.settings.receive.min(self.config.send);
         let tells = self.config.side == Side::Server && self.peer.preferred().is_some();
         let news = tells && preferred != self.settings.told;
-        news.then_some(Characteristic::PreferredThreshold(preferred))
+        news.then_some(Change::Threshold(preferred))
     }
 
     /// Records that the message that [`Session::poll`] returned last is posted.
