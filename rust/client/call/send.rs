@@ -258,6 +258,9 @@ fn prepare_once(
     let mut done = prepare(rqst, &client.stats);
     if done == Err(PrepareError::NoRegions) {
         endpoint(rqst)?.order_regions();
+    }
+    if let Err(PrepareError::NoRegions | PrepareError::NoMapping) = done {
+        // The calls behind this one in SUNRPC's queue may have what is lacking.
         SlotTable::of(xprt).take_regions_back();
         done = prepare(rqst, &client.stats);
     }

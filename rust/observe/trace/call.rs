@@ -21,30 +21,24 @@ mod form {
 events! {
     /// Traces that memory regions were added to a connection's pool.
     fn createmrs(peer: Peer, count: u32) => xprtrdma_createmrs {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         count: count,
     }
 
     /// Traces that a call must wait because the pool of memory regions is empty.
     fn nomrs_err(task: Task, peer: Peer) => xprtrdma_nomrs_err {
-        task_id: task.task_id,
-        client_id: task.client_id,
-        addr: peer.addr,
-        port: peer.port,
+        task(task),
+        peer(peer),
     }
 
     /// Traces a read segment that was put into a call's header. `nents` is the number of entries of
     /// its scatterlist.
     fn chunk_read(task: Task, segment: &'a ReadSegment, nents: u32, last: bool)
         => xprtrdma_chunk_read {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         pos: segment.position,
         nents: nents as i32,
-        handle: segment.segment.handle,
-        length: segment.segment.length,
-        offset: segment.segment.offset,
+        segment(segment.segment),
         is_last: last,
     }
 
@@ -57,8 +51,7 @@ events! {
         call: CallKind,
         reply: ReplyKind,
     ) => xprtrdma_marshal {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         hdrlen: count(hdr_len),
         headlen: message.head_len,
@@ -70,18 +63,15 @@ events! {
 
     /// Traces that a call could not be prepared. `ret` is the negative errno.
     fn marshal_failed(task: Task, xid: u32, ret: i32) => xprtrdma_marshal_failed {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         ret: ret,
     }
 
     /// Traces that a Send was posted, together with the registrations before it.
     fn post_send(cid: Cid, task: Task, num_sge: u32, signaled: bool) => xprtrdma_post_send {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
-        task_id: task.task_id,
-        client_id: task.client_id,
+        cid(cid),
+        task(task),
         num_sge: num_sge as i32,
         signaled: signaled,
     }
@@ -89,15 +79,13 @@ events! {
     /// Traces that a Send could not be posted. `rc` is the negative errno.
     fn post_send_err(cq_id: u32, task: Task, rc: i32) => xprtrdma_post_send_err {
         cq_id: cq_id,
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         rc: rc,
     }
 
     /// Traces that `count` Receives were posted, and that `posted` are now outstanding.
     fn post_recvs(peer: Peer, cq_id: u32, count: u32, posted: u32) => xprtrdma_post_recvs {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         cq_id: cq_id,
         count: count,
         posted: posted as i32,
@@ -105,28 +93,23 @@ events! {
 
     /// Traces that Receives could not be posted. `status` is the negative errno.
     fn post_recvs_err(peer: Peer, cq_id: u32, status: i32) => xprtrdma_post_recvs_err {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         cq_id: cq_id,
         status: status,
     }
 
     /// Traces that local invalidations could not be posted. `status` is the negative errno.
     fn post_linv_err(task: Task, status: i32) => xprtrdma_post_linv_err {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         status: status,
     }
 }
 
 events! {
     class(task: Task, segment: &'a Segment, nents: u32, last: bool) {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         nents: nents as i32,
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
+        segment(segment),
         is_last: last,
     }
 
@@ -158,29 +141,23 @@ events! {
     fn mr_unmap(region: Region) => xprtrdma_mr_unmap {
         mr_id: region.mr_id,
         nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
+        segment(region.segment),
         dir: region.direction as u32,
     }
 
     /// Traces that an RPC ended without a reply, or will be sent again, while its regions were
     /// registered.
     fn mrs_zap(task: Task) => xprtrdma_mrs_zap {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
     }
 }
 
 events! {
     class(task: Task, region: Region) {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         mr_id: region.mr_id,
         nents: region.nents as i32,
-        handle: region.segment.handle,
-        length: region.segment.length,
-        offset: region.segment.offset,
+        segment(region.segment),
         dir: region.direction as u32,
     }
 

@@ -15,8 +15,7 @@ events! {
     /// Traces the end of a connection attempt. `rc` is the result for waiting tasks. `status` is 1
     /// if connected, and otherwise the errno of the attempt.
     fn connect(peer: Peer, rc: i32, status: i32) => xprtrdma_connect {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         rc: rc,
         connect_status: status,
     }
@@ -24,8 +23,7 @@ events! {
     /// Traces that a connection is being torn down. `status` is 1 if it was connected, and
     /// otherwise the errno of the attempt.
     fn disconnect(peer: Peer, rc: i32, status: i32) => xprtrdma_disconnect {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         rc: rc,
         connect_status: status,
     }
@@ -45,8 +43,7 @@ events! {
 
     /// Traces the settings in the peer's CM private data, or `None` if there were no valid ones.
     fn private_data(peer: Peer, settings: Option<&'a Settings>) => xprtrdma_private_data {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         found: settings.is_some(),
         reminv: settings.unwrap_or(&Settings::DEFAULT).remote_invalidation,
         send: settings.unwrap_or(&Settings::DEFAULT).send.bytes(),
@@ -56,15 +53,13 @@ events! {
     /// Traces that a probe is posted, because the peer sent nothing while `owed` replies were
     /// outstanding.
     fn probe(peer: Peer, owed: usize) => xprtrdma_probe {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         owed: count(owed),
     }
 
     /// Traces that an event changed the state of a connection.
     fn conn_state(peer: Peer, event: Event, from: State, to: State) => xprtrdma_conn_state {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         event: event_name(event),
         from: state_name(from),
         to: state_name(to),
@@ -78,21 +73,18 @@ events! {
 
     /// Traces that SUNRPC requested a disconnect as a test of recovery.
     fn op_inject_dsc(peer: Peer) => xprtrdma_op_inject_dsc {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
     }
 
     /// Traces that SUNRPC requested a connection. The worker starts after `delay` jiffies.
     fn op_connect(peer: Peer, delay: usize) => xprtrdma_op_connect {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         delay: delay,
     }
 
     /// Traces that SUNRPC set the timeouts of connecting, in jiffies.
     fn op_set_cto(peer: Peer, connect: usize, reconnect: usize) => xprtrdma_op_set_cto {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         connect: connect,
         reconnect: reconnect,
     }
@@ -134,29 +126,25 @@ fn event_name(event: Event) -> &'static CStr {
 events! {
     /// Traces that SUNRPC requested a backchannel, for `reqs` calls at a time.
     fn cb_setup(peer: Peer, reqs: u32) => xprtrdma_cb_setup {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         reqs: reqs,
     }
 
     /// Traces that a call of the server arrived.
     fn cb_call(peer: Peer, xid: u32) => xprtrdma_cb_call {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
     }
 
     /// Traces that the reply to a call of the server was posted.
     fn cb_reply(peer: Peer, xid: u32) => xprtrdma_cb_reply {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
     }
 
     /// Traces that a call of the server was dropped.
     fn cb_refused(peer: Peer, xid: u32, refusal: Refusal) => xprtrdma_cb_refused {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
         reason: refusal_name(refusal),
     }

@@ -34,6 +34,44 @@ macro_rules! event_enabled {
     }};
 }
 
+/// Emits an event. The parameters in the brackets are complete.
+macro_rules! emit_event {
+    ($event:ident [$($done:tt)*] task($task:expr), $($rest:tt)*) => {
+        emit_event!($event [
+            $($done)* (task_id, $task.task_id) (client_id, $task.client_id)
+        ] $($rest)*)
+    };
+    ($event:ident [$($done:tt)*] peer($peer:expr), $($rest:tt)*) => {
+        emit_event!($event [$($done)* (addr, $peer.addr) (port, $peer.port)] $($rest)*)
+    };
+    ($event:ident [$($done:tt)*] cid($cid:expr), $($rest:tt)*) => {
+        emit_event!($event [
+            $($done)* (cq_id, $cid.cq_id) (completion_id, $cid.completion_id as i32)
+        ] $($rest)*)
+    };
+    ($event:ident [$($done:tt)*] segment($segment:expr), $($rest:tt)*) => {
+        emit_event!($event [
+            $($done)* (handle, $segment.handle) (length, $segment.length) (offset, $segment.offset)
+        ] $($rest)*)
+    };
+    ($event:ident [$($done:tt)*] $param:ident: $value:expr, $($rest:tt)*) => {
+        emit_event!($event [$($done)* ($param, $value)] $($rest)*)
+    };
+    ($event:ident [$(($param:ident, $value:expr))*]) => {
+        $(let $param = $value;)*
+        kernel::macros::paste! {
+            // SAFETY: The event copies its arguments before it returns. `Field` gives plain values,
+            // or pointers into the locals above: a NUL-terminated string for a `const char *`, an
+            // address of `RPCRDMA_TRACE_ADDR_LEN` bytes for a `const void *`.
+            unsafe {
+                $crate::raw::[<rust_do_trace_ $event>](
+                    $($crate::observe::trace::Field::to_c(&$param)),*
+                )
+            };
+        }
+    };
+}
+
 /// Defines safe functions that emit trace events.
 ///
 /// ```text
@@ -41,6 +79,7 @@ macro_rules! event_enabled {
 ///     /// Traces that something has happened.
 ///     fn name(rust: Type, arguments: Type) => c_event_name {
 ///         c_parameter: expression,
+///         task(expression),
 ///     }
 /// }
 ///
@@ -57,6 +96,10 @@ macro_rules! event_enabled {
 /// The events after a `class` all have its arguments and parameters, as those of a
 /// `DECLARE_EVENT_CLASS`.
 ///
+/// `task`, `peer` and `cid` stand for the parameters that `RPCRDMA_TASK_PROTO`,
+/// `RPCRDMA_PEER_PROTO` and `RPCRDMA_CID_PROTO` of the C header declare. `segment` stands for
+/// handle, length and offset.
+///
 /// An argument may be a [`Lazy`](super::Lazy) that returns a value of the type. It is evaluated,
 /// like the expressions, only while the event is enabled. The expressions are in the order of the
 /// event's `TP_PROTO`, and have types that implement `Field`. The compiler compares their number
@@ -70,9 +113,7 @@ macro_rules! events {
     )*};
     ($(
         $(#[$attr:meta])*
-        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) => $event:ident {
-            $($param:ident: $value:expr),* $(,)?
-        }
+        fn $name:ident($($arg:ident: $ty:ty),* $(,)?) => $event:ident { $($params:tt)* }
     )*) => {$(
         $(#[$attr])*
         #[inline(always)]
@@ -86,18 +127,7 @@ macro_rules! events {
                 };
                 if enabled {
                     $(let $arg: $ty = $crate::observe::trace::Source::get($arg);)*
-                    $(let $param = $value;)*
-                    kernel::macros::paste! {
-                        // SAFETY: The event copies its arguments before it returns. `Field` gives
-                        // plain values, or pointers into the locals above: a NUL-terminated string
-                        // for a `const char *`, an address of `RPCRDMA_TRACE_ADDR_LEN` bytes for a
-                        // `const void *`.
-                        unsafe {
-                            $crate::raw::[<rust_do_trace_ $event>](
-                                $($crate::observe::trace::Field::to_c(&$param)),*
-                            )
-                        };
-                    }
+                    emit_event!($event [] $($params)*);
                 }
             }
             #[cfg(not(CONFIG_TRACEPOINTS))]

@@ -10,8 +10,7 @@ events! {
     /// Traces the outcome of a CONF_RDMA exchange. Without an agreement the values are zero.
     fn conf_answer(peer: Peer, outcome: &'static str, agreed: Option<&'a Configuration>)
         => xprtrdma_conf_answer {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         outcome: StackString::new(&outcome),
         call: agreed.map_or(0, |agreed| agreed.max_call),
         reply: agreed.map_or(0, |agreed| agreed.max_reply),
@@ -21,8 +20,7 @@ events! {
 
     /// Traces a call that has `pad` bytes before its data, which are aligned to `align` bytes.
     fn padded_call(task: Task, xid: u32, align: u32, pad: u32) => xprtrdma_padded_call {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         align: align,
         pad: pad,
@@ -31,8 +29,7 @@ events! {
     /// Traces a reply with read chunks that is about to be read. The RPC message has `length`
     /// bytes, and its read chunks as many segments.
     fn pull_reply(peer: Peer, header: &'a Message<'a>, length: u32) => xprtrdma_pull_reply {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: header.xid(),
         length: length,
         segments: count(header.lists().map_or(0, |lists| lists.read_list().count())),
@@ -40,8 +37,7 @@ events! {
 
     /// Traces that an RDMA_DONE was posted.
     fn done_sent(peer: Peer, xid: u32) => xprtrdma_done_sent {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
     }
 }

@@ -12,8 +12,7 @@ use crate::wire::{DecodeError, Lists, Prefix, Segment};
 events! {
     /// Traces the completion of a Receive of `received` bytes.
     fn wc_receive(cid: Cid, received: usize, wc: WcStatus) => xprtrdma_wc_receive {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         received: count(received),
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
@@ -25,8 +24,7 @@ events! {
     /// the reply, because the call's memory was registered; `answered`, if the reply arrived
     /// meanwhile.
     fn given_up(task: Task, xid: u32, waited: bool, answered: bool) => xprtrdma_given_up {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         waited: waited,
         answered: answered,
@@ -35,16 +33,14 @@ events! {
     /// Traces that a reply was matched with its call. `credits` is the grant, limited to the valid
     /// range.
     fn reply(task: Task, xid: u32, credits: u32) => xprtrdma_reply {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         credits: credits,
     }
 
     /// Traces that the responder answered ERR_VERS: it supports the versions `low` to `high`.
     fn err_vers(task: Task, xid: u32, low: u32, high: u32) => xprtrdma_err_vers {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         low: low,
         high: high,
@@ -52,16 +48,14 @@ events! {
 
     /// Traces that the responder answered ERR_CHUNK.
     fn err_chunk(task: Task, xid: u32) => xprtrdma_err_chunk {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
     }
 
     /// Traces that `bytes` of an inline reply were copied from the Receive buffer to the upper
     /// layer's pages.
     fn fixup(task: Task, bytes: usize, buffer: ReplyShape) => xprtrdma_fixup {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         fixup: bytes,
         headlen: buffer.head_len as usize,
         pagelen: buffer.page_len,
@@ -71,9 +65,7 @@ events! {
     /// Traces a segment that was decoded from a reply. Its length is the number of bytes that the
     /// responder wrote. [`decode_segs`] calls this for all segments of a reply.
     fn decode_seg(segment: &'a Segment) => xprtrdma_decode_seg {
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
+        segment(segment),
     }
 }
 
@@ -82,8 +74,7 @@ events! {
         xid: prefix.xid,
         version: prefix.version,
         proc: prefix.proc,
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
     }
 
     /// Traces that a message was dropped because its version is not the connection's.
@@ -103,8 +94,7 @@ events! {
 
 events! {
     class(cid: Cid, wc: WcStatus) {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -143,8 +133,7 @@ events! {
     /// short for one.
     fn malformed_hdr(peer: Peer, xid: u32, error: &'a DecodeError, length: usize)
         => xprtrdma_malformed_hdr {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
         what: StackString::new(&error.what),
         offset: count(error.offset),
@@ -153,8 +142,7 @@ events! {
 
     /// Traces that a reply used chunks that its call had not offered.
     fn reply_violation(task: Task, xid: u32, violation: Violation) => xprtrdma_reply_violation {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         xid: xid,
         what: violation_name(violation),
     }
@@ -162,8 +150,7 @@ events! {
     /// Traces that the peer invalidated an R_key that the answered call had not given to it, or any
     /// R_key although remote invalidation was not agreed.
     fn reminv_foreign(peer: Peer, xid: u32, handle: u32) => xprtrdma_reminv_foreign {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
         handle: handle,
     }
@@ -171,15 +158,13 @@ events! {
     /// Traces that an operation other than a Send consumed a Receive. `opcode` is that of the
     /// completion (`enum ib_wc_opcode`).
     fn not_a_send(peer: Peer, opcode: u32) => xprtrdma_not_a_send {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         opcode: opcode,
     }
 
     /// Traces that a reply granted no credit, and that the grant counts as `used` instead.
     fn bad_credits(peer: Peer, xid: u32, granted: u32, used: u32) => xprtrdma_bad_credits {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
         granted: granted,
         used: used,

@@ -17,15 +17,13 @@ use crate::wire::{Direction, Message, Version};
 events! {
     /// Traces that the first message of a connection, or its answer, settled the version.
     fn version_settled(peer: Peer, version: Version) => xprtrdma_version_settled {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         version: version.number(),
     }
 
     /// Traces the terms of a connection, which are new or changed.
     fn terms_changed(peer: Peer, terms: &'a Terms) => xprtrdma_terms_changed {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         generation: terms.generation,
         version: terms.version.number(),
         settled: terms.settled,
@@ -40,8 +38,7 @@ events! {
 
     /// Traces that a control message was posted.
     fn control_sent(peer: Peer, control: &'a Control) => xprtrdma_control_sent {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: control.xid,
         direction: direction_name(Some(control.direction)),
         operation: sent_name(&control.body),
@@ -50,8 +47,7 @@ events! {
 
     /// Traces that a control message arrived.
     fn control_received(peer: Peer, message: &'a Message<'a>) => xprtrdma_control_received {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: message.xid(),
         direction: direction_name(message.direction()),
         operation: received_name(message.body()),
@@ -60,31 +56,27 @@ events! {
 
     /// Traces that a message broke a rule by which the peers agree on version and characteristics.
     fn session_breach(peer: Peer, xid: u32, breach: &'a Breach) => xprtrdma_session_breach {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         xid: xid,
         what: StackString::new(&Broken(breach)),
     }
 
     /// Traces why the session closes the connection.
     fn session_closed(peer: Peer, reason: Close) => xprtrdma_session_closed {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         reason: close_name(reason),
     }
 
     /// Traces the knowledge about the peer that the module keeps for later connections.
     fn peer_remembered(peer: Peer, memory: Memory) => xprtrdma_peer_remembered {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         what: memory_name(memory),
     }
 
     /// Traces that Receives of `size` bytes are posted from now on. `posted` is the number of
     /// smaller Receives that are left, or the reason why the size does not change.
     fn recvs_grow(peer: Peer, size: u32, posted: Result<u32>) => xprtrdma_recvs_grow {
-        addr: peer.addr,
-        port: peer.port,
+        peer(peer),
         size: size,
         smaller: posted.unwrap_or(0),
         rc: posted.map_or_else(Error::to_errno, |_| 0),

@@ -5,7 +5,7 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
-use super::pack::Packer;
+use super::pack::{Packer, PAGE};
 use crate::compat::casts::u32_as_usize;
 use crate::mem::{Payload, Piece, Sections};
 use crate::raw as bindings;
@@ -24,6 +24,17 @@ pub(crate) struct MrShape {
     pub(super) longest: u32,
     /// Number of whole pages that fit in such a piece; at least 1.
     pub(super) longest_pages: u32,
+}
+
+impl MrShape {
+    /// Returns the shape with pieces of at most a page.
+    pub(super) fn of_pages(self) -> Self {
+        Self {
+            longest: PAGE,
+            longest_pages: 1,
+            ..self
+        }
+    }
 }
 
 /// Memory that regions can map, one after the other.
@@ -268,8 +279,6 @@ mod tests {
     use crate::mem::Page;
     use kernel::bindings::page;
     use kernel::prelude::*;
-
-    const PAGE: u32 = kernel::page::PAGE_SIZE as u32;
 
     /// Returns entries of an array: pages with these numbers, of which 0 is a missing one.
     fn slots<const N: usize>(numbers: [usize; N]) -> [*mut page; N] {

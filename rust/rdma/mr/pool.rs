@@ -4,20 +4,17 @@
 
 use core::mem::ManuallyDrop;
 
-use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::fill::MrShape;
+use super::pack::PAGE;
 use super::region::{MrState, Region};
 use super::Mr;
 use crate::mem::{CachedBox, MemallocScope};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::LinkedStack;
-
-// CAST: a page is far smaller than 4 GiB.
-const PAGE: u32 = PAGE_SIZE as u32;
 
 /// Longest region in pages: 256 MiB of 4 KiB pages, so that lengths fit a `u32`.
 const MAX_DEPTH: u32 = 1 << 16;

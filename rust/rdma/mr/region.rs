@@ -149,7 +149,7 @@ impl Region {
         iova_high: u32,
     ) -> Result<u32> {
         let all = memory.clone();
-        let (used, mut bytes) = memory.fill(&mut self.entries, self.shape);
+        let (mut used, mut bytes) = memory.fill(&mut self.entries, self.shape);
         if used == 0 {
             return Err(EINVAL);
         }
@@ -158,7 +158,14 @@ impl Region {
             DataDirection::FromDevice => ACCESS_WRITE,
             DataDirection::Bidirectional | DataDirection::None => return Err(EINVAL),
         };
-        if let Some(length) = self.map_entries((used, bytes), direction)? {
+        let mut taken = self.map_entries((used, bytes), direction);
+        if taken == Err(ENOMEM) {
+            // There may be bounce buffers for pages, but not for long pieces.
+            *memory = all.clone();
+            (used, bytes) = memory.fill(&mut self.entries, self.shape.of_pages());
+            taken = self.map_entries((used, bytes), direction);
+        }
+        if let Some(length) = taken? {
             *memory = all;
             bytes = self.map_fewer(used, length, direction)?;
             memory.skip(bytes);

@@ -30,6 +30,8 @@ UNUSED: dict[str, str] = {
 _TASK = ["task_id", "client_id"]
 _PEER = ["addr", "port"]
 _CID = ["cq_id", "completion_id"]
+# Words of the macro `events!` for several parameters.
+_GROUPS = {"task": _TASK, "peer": _PEER, "cid": _CID, "segment": ["handle", "length", "offset"]}
 
 
 def _prototype(text: str) -> list[str]:
@@ -68,7 +70,8 @@ def declared(header: str) -> dict[str, tuple[int, list[str]]]:
 def _parameters(src: str, start: int) -> tuple[list[str], int]:
     """Returns the names of the parameters in the braces that open before `start`, and their end."""
     end = rust.closing_brace(src, start - 1)
-    return re.findall(r"^\s*(\w+):", src[start:end], re.MULTILINE), end
+    found = re.findall(rf"^\s*(?:(\w+):|({'|'.join(_GROUPS)})\()", src[start:end], re.MULTILINE)
+    return [name for single, group in found for name in _GROUPS.get(group, [single])], end
 
 
 def wrapped(text: str) -> dict[str, tuple[str, int, list[str]]]:

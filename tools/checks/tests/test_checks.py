@@ -264,8 +264,7 @@ mod form {
 }
 events! {
     fn mr_map(task: Task, id: u32) => xprtrdma_mr_map {
-        task_id: task.task_id,
-        client_id: task.client_id,
+        task(task),
         id: id,
     }
 
@@ -404,7 +403,7 @@ class TraceEvents(TreeTest):
         )
         self.fails(
             self.files(wrappers=wrappers),
-            (trace_events.CALL + ":11", "takes (addr, port, xid, what)"),
+            (trace_events.CALL + ":10", "takes (addr, port, xid, what)"),
         )
 
     def class_files(self, parameters, entries):

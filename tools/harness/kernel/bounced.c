@@ -82,6 +82,18 @@ void h_bounced_reads(void)
 	h_serve_end();
 }
 
+/* The free bounce buffers do not adjoin each other. Adjacent pages have room one by one. */
+void h_bounced_by_page(void)
+{
+	h_begin();
+	h_connect();
+	h_no_long_room = true;
+	run(H_READ_1M_ADJACENT, 0, 1, 0);
+	run(H_WRITE_1M_ADJACENT, 1, 0, 0);
+	h_check_calm();
+	h_end();
+}
+
 /* A call whose memory cannot be mapped waits, and its connection stays. */
 void h_mapping_refused(void)
 {
@@ -93,7 +105,8 @@ void h_mapping_refused(void)
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
 		struct h_rpc *rpc = h_rpc_new(kinds[i]);
 
-		h_refused_mappings = 4;
+		/* Each attempt maps long pieces and pages, before and after taking memory back. */
+		h_refused_mappings = 20;
 		h_rpc_start(rpc, 0);
 		h_expect(!h_peer_call(rpc->xid), "a call is sent without its memory");
 		h_live(5000);

@@ -37,6 +37,7 @@ static struct mapping *buckets[BUCKETS];
 static struct mapping *spare;
 static unsigned int live;
 unsigned int h_refused_mappings;
+bool h_no_long_room;
 /* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
 
@@ -253,6 +254,9 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 
 	if (refused())
 		return 0;
+	for_each_sg(sgl, sg, nents, i)
+		if (h_no_long_room && sg->length > PAGE_SIZE)
+			return 0;
 	for_each_sg(sgl, sg, nents, i) {
 		sg->dma_address = (u64)page_address(sg_page(sg)) + sg->offset;
 		sg_dma_len(sg) = sg->length;
@@ -278,9 +282,20 @@ size_t dma_max_mapping_size(struct device *dev)
 	return SIZE_MAX;
 }
 
+/*
+ * DMA debugging takes a sync of no bytes for one of the memory before, if that is mapped too, and
+ * reports that it cannot tell which.
+ */
+static void check_synced(size_t size)
+{
+	if (!size)
+		h_violation("no bytes are synchronized");
+}
+
 void __dma_sync_single_for_cpu(struct device *dev, dma_addr_t addr, size_t size,
 			       enum dma_data_direction way)
 {
+	check_synced(size);
 }
 
 void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t size,
@@ -288,6 +303,7 @@ void __dma_sync_single_for_device(struct device *dev, dma_addr_t addr, size_t si
 {
 	struct mapping *mapping = beginning_at(addr, way);
 
+	check_synced(size);
 	if (mapping)
 		synchronize(mapping, size);
 }

@@ -314,6 +314,21 @@ static void version_with_foreign_key(void)
 	end_after_reconnecting(rpc);
 }
 
+/* A message without a byte is a breach, and its Receive is posted again. */
+static void empty_message(void)
+{
+	struct h_rpc *rpc = begin_with(H_INLINE);
+
+	h_arrive(h_qp, NULL, 0, 0);
+	h_live(0);
+	h_expect(h_breaches("malformed_header") == 1, "a breach is not counted");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* A reply to one call invalidates the memory region of another call. */
 static void reply_with_foreign_key(void)
 {
@@ -432,6 +447,7 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "probe_fails_locally", probe_fails_locally },
 	{ "probe_finds_nobody", probe_finds_nobody },
 	{ "version_with_foreign_key", version_with_foreign_key },
+	{ "empty_message", empty_message },
 	{ "reply_with_foreign_key", reply_with_foreign_key },
 	{ "overclaimed", overclaimed },
 	{ "overclaimed_two", overclaimed_two },

@@ -117,6 +117,7 @@ void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
 /* The number of mappings that fail from now on, as if all bounce buffers were in use. */
 extern unsigned int h_refused_mappings;
+extern bool h_no_long_room;	/* no free bounce buffer is longer than a page */
 extern struct device h_dma_device;
 
 /* --- device.c --- */
@@ -509,6 +510,7 @@ void h_reads_late_and_lost(void);
 void h_bounced_calls(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
+void h_bounced_by_page(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);

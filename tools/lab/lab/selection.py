@@ -65,6 +65,7 @@ def possible(case: Case, run: Run) -> bool:
         "needs_legacy": not run.legacy,
         "rxe_only": run.link != "rxe",
         "needs_dma": run.dma == "none",
+        "needs_bounce_buffers": run.dma != "swiotlb",
         "plain_only": debug,
         "debug_only": not debug,
     }

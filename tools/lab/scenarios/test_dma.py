@@ -9,7 +9,8 @@ from __future__ import annotations
 import pytest
 
 from lab import accesses
-from lab.fixtures import Cable
+from lab.fixtures import Cable, Tunables
+from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
 
 pytestmark = [pytest.mark.dma, pytest.mark.needs_dma]
@@ -18,6 +19,8 @@ pytestmark = [pytest.mark.dma, pytest.mark.needs_dma]
 SIZE, TIMES = 64, 16
 FILE = f"{MOUNT_POINT}/much"
 LIMIT = 300
+#: Slots of 2048 bytes of a small pool of bounce buffers, and the copies that share it.
+POOL, COPIES = 2048, 8
 
 
 @pytest.mark.both_roles
@@ -33,6 +36,36 @@ def test_much_data(pair: Pair, cable: Cable) -> None:
         assert pair.server.sh("sha256sum < /srv/export/much", timeout=LIMIT) == sent
         read = f"dd if={FILE} bs=1M iflag=direct status=none | cmp - /tmp/much"
         pair.client.sh(f"for i in $(seq {TIMES}); do {read} || exit 1; done", timeout=LIMIT)
+    pair.umount()
+    pair.client.sh("rm /tmp/much")
+
+
+@pytest.mark.full
+@pytest.mark.both_roles
+@pytest.mark.needs_bounce_buffers
+@pytest.mark.parametrize("pair", [Options(cmdline=f"swiotlb={POOL}")], indirect=True)
+def test_small_pool(pair: Pair, tunables: Tunables, cable: Cable) -> None:
+    """More calls than there are bounce buffers for: they wait on the client, and none is lost.
+
+    The server has room for as many calls as the client sends.
+    """
+    tunables.set(rdma_slot_table_entries=COPIES * 2)
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2")
+    for guest in (pair.client, pair.server):
+        print(guest.name, guest.read("/sys/kernel/debug/swiotlb/io_tlb_used").strip(), "slots")
+    sent = pair.client.sh("head -c 8M /dev/urandom > /tmp/much && sha256sum < /tmp/much")
+    every = f"seq {COPIES} | xargs -P {COPIES} -I N sh -c"
+    with cable.unseen():
+        copy = f"dd if=/tmp/much of={FILE}-N bs=1M oflag=direct status=none"
+        pair.client.sh(f"{every} '{copy}'", timeout=LIMIT)
+        sums = f"for n in $(seq {COPIES}); do sha256sum < /srv/export/much-$n; done"
+        assert pair.server.sh(sums, timeout=LIMIT) == sent * COPIES
+        read = f"dd if={FILE}-N bs=1M iflag=direct status=none | cmp - /tmp/much"
+        pair.client.sh(f"{every} '{read}'", timeout=LIMIT)
+    refusals = pair.client.console().count("swiotlb buffer is full")
+    print(refusals, "reports of the DMA layer")
+    assert refusals
     pair.umount()
     pair.client.sh("rm /tmp/much")
 

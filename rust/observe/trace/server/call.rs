@@ -12,8 +12,7 @@ use crate::wire::{Lists, Prefix, Proc, ReadSegment, Segment, What};
 events! {
     /// Traces that a Receive was posted.
     fn post_recv(cid: Cid) => svcrdma_post_recv {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
     }
 
     /// Traces that Receives could not be posted. `status` is the negative errno.
@@ -24,8 +23,7 @@ events! {
 
     /// Traces that a message of `received` bytes arrived.
     fn wc_recv(cid: Cid, received: usize) => svcrdma_wc_recv {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         received: count(received),
     }
 }
@@ -42,8 +40,7 @@ pub(crate) fn recv_failed(cid: impl Source<Cid>, wc: WcStatus) {
 
 events! {
     class(cid: Cid, wc: WcStatus) {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -64,8 +61,7 @@ events! {
 events! {
     /// Traces a call that is accepted. Its transport header has `hdr_len` bytes.
     fn decode_rqst(cid: Cid, prefix: Prefix, hdr_len: usize) => svcrdma_decode_rqst {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         xid: prefix.xid,
         vers: prefix.version,
         proc: prefix.proc,
@@ -75,37 +71,29 @@ events! {
 
     /// Traces that a message is too short for a header.
     fn decode_short_err(cid: Cid, length: usize) => svcrdma_decode_short_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         hdrlen: count(length),
     }
 
     /// Traces a segment of a call's read list. It is number `segno` of its chunk.
     fn decode_rseg(cid: Cid, segno: u32, segment: &'a ReadSegment) => svcrdma_decode_rseg {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         segno: segno,
         position: segment.position,
-        handle: segment.segment.handle,
-        length: segment.segment.length,
-        offset: segment.segment.offset,
+        segment(segment.segment),
     }
 
     /// Traces a segment of a call's write list or reply chunk. It is number `segno` of its chunk.
     fn decode_wseg(cid: Cid, segno: u32, segment: &'a Segment) => svcrdma_decode_wseg {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         segno: segno,
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
+        segment(segment),
     }
 }
 
 events! {
     class(cid: Cid, prefix: Prefix) {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         xid: prefix.xid,
         vers: prefix.version,
         proc: prefix.proc,
@@ -210,24 +198,21 @@ impl Posted {
 events! {
     /// Traces that the RDMA Reads of a call were posted, with `work_requests` work requests.
     fn post_read_chunk(cid: Cid, work_requests: u32) => svcrdma_post_read_chunk {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         sqecount: work_requests as i32,
     }
 
     /// Traces that the RDMA Reads of a call, which were posted at `posted`, completed with `bytes`
     /// bytes.
     fn wc_read(cid: Cid, bytes: u32, posted: Posted) => svcrdma_wc_read {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         read_latency: posted.elapsed_us(),
         totalbytes: bytes,
     }
 
     /// Traces that a thread of nfsd took a call whose RDMA Reads are complete.
     fn read_finished(cid: Cid) => svcrdma_read_finished {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
     }
 
     /// Traces that the `nents` ranges of local memory for a segment of the requester could not be

@@ -11,18 +11,14 @@ events! {
     /// Traces a segment that was put into a reply's header, with the length that is written. It is
     /// number `segno` of its chunk.
     fn encode_wseg(cid: Cid, segno: u32, segment: &'a Segment) => svcrdma_encode_wseg {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         segno: segno,
-        handle: segment.handle,
-        length: segment.length,
-        offset: segment.offset,
+        segment(segment),
     }
 
     /// Traces that a chunk of `segments` segments is too short: `remaining` bytes do not fit.
     fn small_wrch_err(cid: Cid, remaining: u32, segments: u32) => svcrdma_small_wrch_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         remaining: remaining,
         seg_no: segments,
         num_segs: segments,
@@ -31,8 +27,7 @@ events! {
     /// Traces that the inline part of a reply was copied behind its header. The lengths of both are
     /// in bytes.
     fn send_pullup(cid: Cid, hdr_len: usize, message: usize) => svcrdma_send_pullup {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         hdrlen: count(hdr_len),
         msglen: count(message),
     }
@@ -58,8 +53,7 @@ events! {
 
 events! {
     class(cid: Cid, wc: WcStatus) {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         status: wc.status as usize,
         vendor_err: wc.vendor_err,
     }
@@ -79,8 +73,7 @@ events! {
 
 events! {
     class(cid: Cid, work_requests: u32) {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         sqecount: work_requests as i32,
     }
 
@@ -133,38 +126,33 @@ pub(crate) fn write_failed(cid: impl Source<Cid>, wc: WcStatus) {
 events! {
     /// Traces that a Send was posted. It invalidates the R_key `inv_rkey`, or none if that is zero.
     fn post_send(cid: Cid, num_sge: u32, inv_rkey: u32) => svcrdma_post_send {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         num_sge: num_sge,
         inv_rkey: inv_rkey,
     }
 
     /// Traces that the Send of a reply with RDMA Writes is known to have completed.
     fn wc_send(cid: Cid) => svcrdma_wc_send {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
     }
 
     /// Traces that a reply, or the RDMA Reads of a call, must wait because the send queue is full.
     fn sq_full(cid: Cid, queue: SendQueue) => svcrdma_sq_full {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         avail: queue.free as i32,
         depth: queue.depth as i32,
     }
 
     /// Traces that the send queue has space for the replies that were waiting.
     fn sq_retry(cid: Cid, queue: SendQueue) => svcrdma_sq_retry {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         avail: queue.free as i32,
         depth: queue.depth as i32,
     }
 
     /// Traces that work requests could not be posted. `status` is the negative errno.
     fn sq_post_err(cid: Cid, queue: SendQueue, status: i32) => svcrdma_sq_post_err {
-        cq_id: cid.cq_id,
-        completion_id: cid.completion_id as i32,
+        cid(cid),
         avail: queue.free as i32,
         depth: queue.depth as i32,
         status: status,
