@@ -134,8 +134,8 @@ impl Buffer {
         unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 
-    /// Makes the CPU's writes to the first `len` bytes visible to the device; to the first byte, if
-    /// `len` is 0. DMA debugging may take a sync of no bytes for one of other memory.
+    /// Makes the CPU's writes to the first `len` bytes visible to the device. `len` is not 0: DMA
+    /// debugging may take a sync of no bytes for one of other memory.
     #[inline]
     pub(super) fn sync_for_device(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
@@ -144,14 +144,14 @@ impl Buffer {
             bindings::rr_ib_dma_sync_single_for_device(
                 self.pd.device(),
                 self.addr,
-                len.max(1).min(self.len),
+                len.min(self.len),
                 self.direction.into(),
             )
         };
     }
 
-    /// Makes the device's writes to the first `len` bytes visible to the CPU, as
-    /// [`Self::sync_for_device`] does.
+    /// Makes the device's writes to the first `len` bytes visible to the CPU. `len` is not 0, for
+    /// the same reason.
     pub(super) fn sync_for_cpu(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.
@@ -159,7 +159,7 @@ impl Buffer {
             bindings::rr_ib_dma_sync_single_for_cpu(
                 self.pd.device(),
                 self.addr,
-                len.max(1).min(self.len),
+                len.min(self.len),
                 self.direction.into(),
             )
         };

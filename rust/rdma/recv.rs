@@ -52,7 +52,7 @@ impl FilledSlot {
         let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
         // The length is the device's, so it is limited to the buffer.
         let len = u32_as_usize(wc.byte_len).min(buffer.len());
-        buffer.sync_for_cpu(len);
+        buffer.sync_for_cpu(len.max(1));
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
         let invalidated = if wc.wc_flags & with_invalidate != 0 {
@@ -93,7 +93,7 @@ impl FilledSlot {
     unsafe fn give_back(&mut self, queue: &RecvQueue) {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         let slot = unsafe { &mut *self.slot.as_ptr() };
-        slot.buffer.sync_for_device(self.len);
+        slot.buffer.sync_for_device(self.len.max(1));
         queue.recycle(slot);
     }
 
@@ -106,7 +106,7 @@ impl FilledSlot {
     unsafe fn give_back_in_worker(&mut self, queue: &RecvQueue) {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         let slot = unsafe { &mut *self.slot.as_ptr() };
-        slot.buffer.sync_for_device(self.len);
+        slot.buffer.sync_for_device(self.len.max(1));
         // SAFETY: The caller promises that this is the completion worker.
         unsafe { queue.recycle_in_worker(slot) };
     }

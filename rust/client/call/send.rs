@@ -283,10 +283,9 @@ fn lacks_room(rqst: &Rqst<'_, Client>) -> bool {
     let mut locked = slot.lock();
     let call = (rqst.xid(), locked.epoch);
     let known = locked.unmapped.filter(|(known, _)| *known == call);
-    let (_, since) = *locked
-        .unmapped
-        .insert(known.unwrap_or((call, Instant::now())));
-    since.elapsed() >= ROOM_PATIENCE
+    let first = known.unwrap_or((call, Instant::now()));
+    locked.unmapped = Some(first);
+    first.1.elapsed() >= ROOM_PATIENCE
 }
 
 /// Returns the connection of the call's slot.

@@ -214,13 +214,11 @@ impl Session {
         } else {
             self.preferred_news()?
         };
-        Some((
-            None,
-            Body::Update {
-                now,
-                pending_cleared,
-            },
-        ))
+        let body = Body::Update {
+            now,
+            pending_cleared,
+        };
+        Some((None, body))
     }
 
     /// Returns the direction of an operation without an RPC message. A request is a call of either
