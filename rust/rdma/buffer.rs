@@ -150,19 +150,21 @@ impl Buffer {
         };
     }
 
-    /// Makes the device's writes to the first `len` bytes visible to the CPU. `len` is not 0, for
-    /// the same reason.
-    pub(super) fn sync_for_cpu(&self, len: usize) {
+    /// Makes the device's writes to the first `len` bytes visible to the CPU. Returns `len`, limited
+    /// to the buffer. Of an empty message one byte is synchronized, for the same reason.
+    pub(super) fn sync_for_cpu(&self, len: usize) -> usize {
+        let len = len.min(self.len);
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
-        // in this direction.
+        // in this direction. A buffer is not empty.
         unsafe {
             bindings::rr_ib_dma_sync_single_for_cpu(
                 self.pd.device(),
                 self.addr,
-                len.min(self.len),
+                len.max(1),
                 self.direction.into(),
             )
         };
+        len
     }
 }
 

@@ -51,8 +51,7 @@ impl FilledSlot {
         // not null, and that nothing else uses the slot.
         let (slot, buffer) = unsafe { (NonNull::new_unchecked(slot), &(*slot).buffer) };
         // The length is the device's, so it is limited to the buffer.
-        let len = u32_as_usize(wc.byte_len).min(buffer.len());
-        buffer.sync_for_cpu(len.max(1));
+        let len = buffer.sync_for_cpu(u32_as_usize(wc.byte_len));
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
         let invalidated = if wc.wc_flags & with_invalidate != 0 {
@@ -89,7 +88,7 @@ impl FilledSlot {
     /// # Safety
     ///
     /// The slot is one of `queue`, and this value is not used after this.
-    #[inline]
+    #[inline(always)]
     unsafe fn give_back(&mut self, queue: &RecvQueue) {
         // SAFETY: By the type invariant the slot is valid and belongs to this value.
         let slot = unsafe { &mut *self.slot.as_ptr() };
