@@ -134,8 +134,8 @@ impl Buffer {
         unsafe { core::slice::from_raw_parts_mut(self.memory.as_ptr(), self.len) }
     }
 
-    /// Makes the CPU's writes to the first `len` bytes visible to the device. `len` is not 0: DMA
-    /// debugging may take a sync of no bytes for one of other memory.
+    /// Makes the CPU's writes to the first `len` bytes visible to the device. `len` is not 0, since
+    /// DMA debugging may take a sync of no bytes for a sync of other memory.
     #[inline]
     pub(super) fn sync_for_device(&self, len: usize) {
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
@@ -150,8 +150,8 @@ impl Buffer {
         };
     }
 
-    /// Makes the device's writes to the first `len` bytes visible to the CPU. Returns `len`, limited
-    /// to the buffer. Of an empty message one byte is synchronized, for the same reason.
+    /// Makes the device's writes to the first `len` bytes visible to the CPU, and returns `len`,
+    /// limited to the buffer. Of an empty message one byte is synchronized, for the same reason.
     pub(super) fn sync_for_cpu(&self, len: usize) -> usize {
         let len = len.min(self.len);
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,

@@ -279,8 +279,7 @@ fn prepare_once(
 /// Records that the DMA layer has no space for a call. Returns whether the call has waited for
 /// [`ROOM_PATIENCE`]: the pool of bounce buffers may be too small for it.
 fn lacks_room(rqst: &Rqst<'_, Client>) -> bool {
-    let slot: &Slot = rqst.slot().data();
-    let mut locked = slot.lock();
+    let mut locked = rqst.slot().data().lock();
     let call = (rqst.xid(), locked.epoch);
     let known = locked.unmapped.filter(|(known, _)| *known == call);
     let first = known.unwrap_or((call, Instant::now()));
