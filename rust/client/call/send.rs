@@ -283,8 +283,7 @@ fn lacks_room(rqst: &Rqst<'_, Client>) -> bool {
     let call = (rqst.xid(), locked.epoch);
     let known = locked.unmapped.filter(|(known, _)| *known == call);
     let first = known.unwrap_or((call, Instant::now()));
-    locked.unmapped = Some(first);
-    first.1.elapsed() >= ROOM_PATIENCE
+    locked.unmapped.insert(first).1.elapsed() >= ROOM_PATIENCE
 }
 
 /// Returns the connection of the call's slot.

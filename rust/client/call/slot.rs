@@ -259,6 +259,7 @@ impl Locked {
     /// Records that the contents have a prepared call, for the connection of the slot.
     pub(super) fn set_prepared(&mut self, slot: &Slot) {
         self.phase = Phase::Prepared;
+        self.unmapped = None;
         slot.begin_use();
     }
 
