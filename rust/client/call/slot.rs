@@ -259,7 +259,6 @@ impl Locked {
     /// Records that the contents have a prepared call, for the connection of the slot.
     pub(super) fn set_prepared(&mut self, slot: &Slot) {
         self.phase = Phase::Prepared;
-        self.unmapped = None;
         slot.begin_use();
     }
 
@@ -294,6 +293,7 @@ impl Locked {
         if matches!(posted, Ok(_) | Err(PostError::Broken(_))) {
             // After a failure within the chain as well: the peer may reach some of the regions.
             self.phase = Phase::Sent;
+            self.unmapped = None;
         }
         Ok((ep, posted))
     }
