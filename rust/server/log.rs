@@ -39,7 +39,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        let (errno, Advice { cause, next, .. }) = (error.to_errno(), advice(error));
+        let (errno, (cause, next)) = (error.to_errno(), advice(error));
         pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
     });
 }
@@ -167,51 +167,29 @@ impl Limit {
 /// The largest count of lines.
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
-/// The advice for a listener that failed: the cause and the next step.
-struct Advice {
-    error: Error,
-    /// The message of a write to portlist.
-    _write: &'static str,
-    cause: &'static str,
-    next: &'static str,
-}
-
-const fn row(
-    error: Error,
-    _write: &'static str,
-    cause: &'static str,
-    next: &'static str,
-) -> Advice {
-    Advice {
-        error,
-        _write,
-        cause,
-        next,
-    }
-}
-
-/// The advice for each error. These rows are also in section ERRORS of
-/// Documentation/admin-guide.rst: tools/checks/errors_table.py writes them there.
-const ADVICE: [Advice; 4] = [
-    row(
+/// For each error of a listener: the message of a write to portlist, the cause, and the next step.
+/// These rows are also in section ERRORS of Documentation/admin-guide.rst:
+/// tools/checks/errors_table.py writes them there.
+const ADVICE: [(Error, &str, &str, &str); 4] = [
+    (
         EADDRINUSE,
         "Address already in use",
         "another listener has the address and the port",
         "cat /proc/fs/nfsd/portlist, and rdma resource show cm_id",
     ),
-    row(
+    (
         EADDRNOTAVAIL,
         "Cannot assign requested address",
         "another listener has the port, or no interface of this host has the address",
         "cat /proc/fs/nfsd/portlist, rdma resource show cm_id, and ip address",
     ),
-    row(
+    (
         ENODEV,
         "No such device",
         "the interface that has the address belongs to no RDMA device",
         "ip address, and rdma link",
     ),
-    row(
+    (
         ENOMEM,
         "Cannot allocate memory",
         "this host lacks memory for the listener",
@@ -219,18 +197,16 @@ const ADVICE: [Advice; 4] = [
     ),
 ];
 
-/// The advice for all other errors.
-const OTHER: Advice = row(
-    ENODEV,
-    "",
+/// The cause and the next step for all other errors.
+const OTHER: (&str, &str) = (
     "the connection manager refuses it",
     "check the log for messages of the device's driver before this one",
 );
 
-/// Returns the advice for an error.
-fn advice(error: Error) -> &'static Advice {
-    let same = |row: &&Advice| row.error.to_errno() == error.to_errno();
-    ADVICE.iter().find(same).unwrap_or(&OTHER)
+/// Returns the cause and the next step for an error.
+fn advice(error: Error) -> (&'static str, &'static str) {
+    let row = ADVICE.iter().find(|row| row.0 == error);
+    row.map_or(OTHER, |row| (row.2, row.3))
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -240,10 +216,10 @@ mod tests {
 
     #[test]
     fn each_error_has_its_own_advice() {
-        for row in &ADVICE {
-            assert!(core::ptr::eq(advice(row.error), row));
+        for (error, _, cause, next) in ADVICE {
+            assert_eq!(advice(error), (cause, next));
         }
-        assert!(core::ptr::eq(advice(EPERM), &OTHER));
+        assert_eq!(advice(EPERM), OTHER);
     }
 
     #[test]
