@@ -44,14 +44,14 @@ static PAD_OPTIMIZE: IntSysctl = IntSysctl::new(c"rdma_pad_optimize", 0, i32::MI
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
 /// The tunables: names, defaults and ranges of the stock module, and the version, which is ours.
-pub(crate) static KNOBS: [Sysctl; 7] = [
-    Sysctl::Int(&SLOTS),
-    Sysctl::Int(&INLINE_READ),
-    Sysctl::Int(&INLINE_WRITE),
-    Sysctl::Int(&PADDING),
-    Sysctl::Int(&MEMREG),
-    Sysctl::Int(&PAD_OPTIMIZE),
-    Sysctl::Enum(&VERSION),
+pub(crate) static KNOBS: [&dyn Sysctl; 7] = [
+    &SLOTS,
+    &INLINE_READ,
+    &INLINE_WRITE,
+    &PADDING,
+    &MEMREG,
+    &PAD_OPTIMIZE,
+    &VERSION,
 ];
 
 impl Config {

@@ -72,20 +72,20 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
 /// the last entry, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [Sysctl; 13] = [
-    Sysctl::Int(&MAX_REQUESTS),
-    Sysctl::Int(&MAX_REQ_SIZE),
-    Sysctl::Int(&READ_DEPTH),
-    Sysctl::Counter(&READS),
-    Sysctl::Counter(&RECEIVED),
-    Sysctl::Counter(&WRITES),
-    Sysctl::Counter(&SQ_FULL),
-    Sysctl::Int(&RQ_STARVE),
-    Sysctl::Int(&RQ_POLL),
-    Sysctl::Int(&RQ_PROD),
-    Sysctl::Int(&SQ_POLL),
-    Sysctl::Int(&SQ_PROD),
-    Sysctl::Int(&MAX_VERSION),
+pub(crate) static SYSCTLS: [&dyn Sysctl; 13] = [
+    &MAX_REQUESTS,
+    &MAX_REQ_SIZE,
+    &READ_DEPTH,
+    &READS,
+    &RECEIVED,
+    &WRITES,
+    &SQ_FULL,
+    &RQ_STARVE,
+    &RQ_POLL,
+    &RQ_PROD,
+    &SQ_POLL,
+    &SQ_PROD,
+    &MAX_VERSION,
 ];
 
 /// The configuration of one connection, sampled when the connection is made.
