@@ -292,6 +292,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "class_refused", h_class_refused },
 	{ "class_refused_mounted", h_class_refused_mounted },
 	{ "invalidation_refused", h_invalidation_refused },
+	{ "swap_refused", h_swap_refused },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },
 	{ "replies_refused", h_replies_refused },
