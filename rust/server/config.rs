@@ -40,6 +40,10 @@ pub(crate) fn versions() -> (Version, Version) {
 /// The maximum number of outstanding backchannel calls. The stock module has no such setting.
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
+/// The traffic class of the packets of this side; -1 for that of the requester's packets, or over
+/// iWARP for the default of the device's port. The stock module has no such setting.
+pub(crate) static TRAFFIC_CLASS: IntSysctl = IntSysctl::new(c"traffic_class", -1, -1, 255);
+
 /// This setting has no effect, as in the stock module; scripts may set it. The number of
 /// outstanding RDMA Reads follows from the connection request and the device.
 static READ_DEPTH: IntSysctl = IntSysctl::new(c"max_outbound_read_requests", 16, 1, 255);
@@ -71,8 +75,8 @@ const fn zero(name: &'static CStr) -> IntSysctl {
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
-/// the last entry, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [&dyn Sysctl; 13] = [
+/// the last two entries, which only this module has. `quirks` has further ones.
+pub(crate) static SYSCTLS: [&dyn Sysctl; 14] = [
     &MAX_REQUESTS,
     &MAX_REQ_SIZE,
     &READ_DEPTH,
@@ -85,6 +89,7 @@ pub(crate) static SYSCTLS: [&dyn Sysctl; 13] = [
     &RQ_PROD,
     &SQ_POLL,
     &SQ_PROD,
+    &TRAFFIC_CLASS,
     &MAX_VERSION,
 ];
 

@@ -57,6 +57,11 @@ impl IntSysctl {
     pub(crate) fn get(&self) -> u32 {
         u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
     }
+
+    /// Returns the current value if it is one of a byte, and `None` for the value -1.
+    pub(crate) fn byte(&self) -> Option<u8> {
+        u8::try_from(self.value.load(Relaxed)).ok()
+    }
 }
 
 // SAFETY: The pointers are those of a static's fields. `proc_dointvec_minmax` accesses the value

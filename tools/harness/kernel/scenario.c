@@ -303,5 +303,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },
+	{ "class_requested", h_class_requested },
+	{ "class_accepted", h_class_accepted },
+	{ "class_listened", h_class_listened },
 	{}
 };
