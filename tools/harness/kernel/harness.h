@@ -33,6 +33,7 @@
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
+ *   recall.c		scenarios of calls of the service to its requester
  *   class.c		scenarios of traffic classes
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
@@ -425,6 +426,9 @@ u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
+/* The number of calls of the service that the requester has received. */
+extern unsigned int h_called_back;
+void h_reply_back(const struct h_rpc *rpc);	/* replies to such a call */
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
@@ -436,6 +440,8 @@ void h_serve_begin(void);	/* loads the module, starts a service, connects to it 
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+/* Returns the connection that the service accepted last. */
+struct svc_xprt *h_serve_connection(void);
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
 /* Has the service take payloads out of its replies again; the second page of each is h_cached. */

@@ -306,5 +306,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },
+	{ "recall", h_recall },
+	{ "recall_lost", h_recall_lost },
+	{ "recall_removed_while_busy", h_recall_removed_while_busy },
 	{}
 };

@@ -69,6 +69,11 @@ void h_class_requested(void);
 void h_class_accepted(void);
 void h_class_listened(void);
 
+/* --- recall.c --- */
+void h_recall(void);
+void h_recall_lost(void);
+void h_recall_removed_while_busy(void);
+
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
 void h_removed_without_threads(void);
