@@ -126,6 +126,15 @@ class Recording:
         with suppress(OSError):
             self._folder.rmdir()
 
+    @property
+    def is_live(self) -> bool:
+        """Whether events are still recorded; those of a module end when it is unloaded."""
+        group, _, event = self._names[0].partition(":")
+        try:
+            return (self._folder / "events" / group / event / "enable").read_text()[:1] == "1"
+        except OSError:
+            return False
+
     def set_filter(self, text: str, names: Iterable[str]) -> None:
         """Sets the filter of some of the events that are recorded; ``0`` records all of them."""
         for name in names:
