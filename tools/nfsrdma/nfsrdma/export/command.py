@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..errors import UsageError
 from ..host import Host
@@ -19,7 +20,9 @@ from . import reconnects
 from .collect import Collector
 from .latency import Histograms
 from .metrics import Format
-from .serve import Server, written
+
+if TYPE_CHECKING:
+    from .serve import Server
 
 #: Without an address the command listens here: the metrics name peers.
 LOCALHOST = "127.0.0.1"
@@ -50,9 +53,9 @@ def address(text: str) -> tuple[str, int]:
 
 
 def export(
-    host: Host, wish: Wish, *, serves: bool, serve: Callable[[Server], None] = Server.run
+    host: Host, wish: Wish, *, serves: bool, serve: Callable[[Server], None] | None = None
 ) -> int:
-    """Does it. Returns the exit status.
+    """Does it. Returns the exit status. `serve` runs the server, in place of its own loop.
 
     # Errors
     `UsageError`: the file cannot be written, or the address cannot be used.
@@ -68,7 +71,9 @@ def export(
     return 0
 
 
-def _listen(host: Host, wish: Wish, serves: bool, serve: Callable[[Server], None]) -> None:
+def _listen(host: Host, wish: Wish, serves: bool, serve: Callable[[Server], None] | None) -> None:
+    from .serve import Server, written  # noqa: PLC0415 - other commands begin faster without HTTP
+
     histograms = None
     if wish.latency:
         names = EVENTS + (served.EVENTS if serves else ())
@@ -80,7 +85,7 @@ def _listen(host: Host, wish: Wish, serves: bool, serve: Callable[[Server], None
             print(f"nfsrdma: metrics at http://{where}/metrics", file=sys.stderr, flush=True)
             if histograms and histograms.problem:
                 print(f"nfsrdma: no latencies yet: {histograms.problem}", file=sys.stderr)
-            serve(server)
+            (serve or Server.run)(server)
     finally:
         if histograms:
             histograms.close()
