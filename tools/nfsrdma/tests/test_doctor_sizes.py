@@ -143,7 +143,7 @@ def test_port_of_the_listener() -> None:
 @pytest.mark.parametrize(
     ("kind", "said"),
     [
-        ("DMA-FQ", "ok   dma        the IOMMU translates for rxe0, and forgets pages in batches\n"),
+        ("DMA-FQ", "ok   dma        the IOMMU translates for rxe0, and invalidates in batches\n"),
         ("identity", "ok   dma        rxe0 reaches memory without translation\n"),
     ],
 )

@@ -179,6 +179,13 @@ def test_systemd_understands_the_units(tmp_path: Path) -> None:
     assert (done.returncode, told) == (0, [])
 
 
+def test_package_has_them() -> None:
+    listed = (FOLDER.parents[1] / "debian/rpcrdma-tools.install").read_text()
+    for unit in UNITS:
+        assert f"tools/nfsrdma/units/{unit.name} usr/lib/systemd/system\n" in listed
+    assert "tools/nfsrdma/monitoring usr/share/rpcrdma-tools\n" in listed
+
+
 def test_guide_describes_each_metric() -> None:
     terms = re.findall(r"^(``nfsrdma_.*)$", GUIDE.read_text(), re.M)
     listed = [name for line in terms for name in re.findall(r"nfsrdma_\w+", line)]

@@ -82,6 +82,11 @@ def test_events_end_with_the_module(root: Path) -> None:
         assert not recording.is_live
 
 
+def test_events_that_no_module_has_cannot_end(root: Path) -> None:
+    with Recording(["rpcrdma:xprtrdma_new", "sunrpc:rpc_new"], root) as recording:
+        assert recording.is_live
+
+
 def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> None:
     first, second, third = lines(GETATTR)[:3]
     with Recording(NAMES, root) as recording:

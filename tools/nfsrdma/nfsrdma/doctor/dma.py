@@ -19,7 +19,7 @@ _HIGH = 0.9
 
 #: The ways that the files `type` of an IOMMU group name.
 _WAYS = {
-    "DMA-FQ": "the IOMMU translates for {device}, and forgets pages in batches",
+    "DMA-FQ": "the IOMMU translates for {device}, and invalidates in batches",
     "identity": "{device} reaches memory without translation",
 }
 #: As in `Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP`, or `Intel TDX`. SME alone

@@ -415,9 +415,9 @@ _kind(
 _kind(
     _N,
     "iommu-strict",
-    "the IOMMU translates for {device}, and forgets each page at once (strict)",
-    "iommu.strict=0   # on the kernel's command line: registering costs less; or, without any\n"
-    "iommu=pt   # protection of this host's memory against the device",
+    "the IOMMU translates for {device} in strict mode: each unmapping waits for an invalidation",
+    "iommu.strict=0   # on the kernel's command line: it invalidates in batches; or\n"
+    "iommu=pt   # no translation, and no protection of this host's memory against the device",
 )
 _kind(
     _N,

@@ -128,10 +128,14 @@ class Recording:
 
     @property
     def is_live(self) -> bool:
-        """Whether events are still recorded; those of a module end when it is unloaded."""
-        group, _, event = self._names[0].partition(":")
+        """Whether events of the module are still recorded; they end when it is unloaded."""
+        mine = (name for name in self._names if name.startswith("rpcrdma:"))
+        name = next((name for name in mine if name not in self.missing), None)
+        if name is None:
+            return self._pipe is not None
         try:
-            return (self._folder / "events" / group / event / "enable").read_text()[:1] == "1"
+            file = self._folder / "events" / name.replace(":", "/") / "enable"
+            return file.read_text().startswith("1")
         except OSError:
             return False
 
