@@ -127,7 +127,7 @@ impl ConnConfig {
     }
 }
 
-/// Bytes that the upper layer puts around the largest payload.
+/// Bytes that the upper layer puts around the largest payload: SUNRPC adds a page of any size.
 const AROUND: u32 = PAGE_SIZE as u32;
 /// The maximum number of scatter/gather elements of a work request, even if the device supports
 /// more. It bounds the memory of the device's send queue.
