@@ -86,6 +86,14 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     });
 }
 
+/// Logs that a call was refused because the DMA layer had no space for it for a minute.
+pub(crate) fn no_space(peer: &dyn fmt::Display) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: call from {peer} refused: no bounce buffers for 60 s: raise swiotlb=\n");
+    });
+}
+
 /// Logs that calls wait for memory, of which `mebibytes` may be used. At most one line a minute.
 pub(crate) fn memory_used_up(mebibytes: usize) {
     static LIMIT: Limit = Limit::of(1, 60);

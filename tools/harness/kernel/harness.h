@@ -121,6 +121,7 @@ void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
 /* The number of mappings that fail from now on, as if all bounce buffers were in use. */
 extern unsigned int h_refused_mappings;
+extern size_t h_least_refused;	/* mappings of fewer bytes do not fail */
 extern bool h_no_long_room;	/* no free bounce buffer is longer than a page */
 extern struct device h_dma_device;
 
@@ -424,7 +425,9 @@ extern bool h_quiet;
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
+void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
+bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* The number of calls of the service that the requester has received. */
 extern unsigned int h_called_back;
