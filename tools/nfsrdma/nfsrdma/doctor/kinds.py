@@ -128,7 +128,8 @@ _kind(
     _P,
     "kernel-too-old",
     "kernel {release} has no module rpcrdma, and rpcrdma-dkms needs Linux {oldest} or newer",
-    "apt install linux-image-amd64 linux-headers-amd64   # with -t, the suite of a newer kernel",
+    "a=$(dpkg --print-architecture)\n"
+    "apt install linux-image-$a linux-headers-$a   # with -t, the suite of a newer kernel",
 )
 _kind(
     _N,
