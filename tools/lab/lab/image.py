@@ -13,7 +13,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from . import debian, given, paths
+from . import arch, debian, given, paths
 from .command import logged
 from .progress import step
 
@@ -31,35 +31,40 @@ def packages() -> list[str]:
     return [line.strip() for line in lines if line.strip() and not line.startswith("#")]
 
 
-def ensure() -> Path:
-    """Returns the root image, and builds it if the cache does not have it."""
+def ensure(machine: arch.Machine | None = None) -> Path:
+    """Returns the root image of a machine, the client's without `machine`.
+
+    Builds it if the cache does not have it.
+    """
     if built := given.read():
         return Path(built.image)
     stage1 = paths.GUEST / "stage1"
     release = debian.codename()
     text = "\n".join([release, *packages(), stage1.read_text()])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
-    image = paths.sub("image") / f"{release}-{key}.sqfs"
+    debian_arch = (machine or arch.chosen("client")).debian
+    name = release if debian_arch == arch.X86.debian else f"{release}-{debian_arch}"
+    image = paths.sub("image") / f"{name}-{key}.sqfs"
     if not image.exists():
         with paths.locked("image"):
             if not image.exists():
-                _build(image, stage1)
+                _build(image, stage1, debian_arch)
     return image
 
 
-def _build(image: Path, stage1: Path) -> None:
+def _build(image: Path, stage1: Path, debian_arch: str) -> None:
     """Bootstraps under a temporary name and renames, so that the image is complete or absent."""
     mirror = debian.mirror()
     log = paths.log_file("image")
     log.unlink(missing_ok=True)
     tar, partial = image.with_suffix(".tar"), image.with_suffix(".partial")
-    args = ["mmdebstrap", "--format=tar", "--variant=essential"]
+    args = ["mmdebstrap", "--format=tar", "--variant=essential", f"--architectures={debian_arch}"]
     args += ["--include=" + ",".join(packages())]
     args += ['--aptopt=Acquire::Retries "5"']
     args += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
     args += [f"--customize-hook=copy-in {stage1} /sbin"]
     args += [mirror.codename, str(tar), mirror.source_line(mirror.codename).strip()]
-    with step(f"guest image: bootstrapping Debian {mirror.codename}", log):
+    with step(f"guest image: bootstrapping Debian {mirror.codename} ({debian_arch})", log):
         logged(args, log)
         # Not compressed: decompression under TCG would slow down every boot.
         logged(["bash", "-c", _SQUASH, str(tar), str(partial)], log)
