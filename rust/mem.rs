@@ -32,8 +32,9 @@ pub(crate) use sections::Sections;
 
 use crate::compat::casts::u32_as_usize;
 
+/// Size of a page in bytes.
 // CAST: a page is far smaller than 4 GiB.
-const PAGE: u32 = PAGE_SIZE as u32;
+pub(crate) const PAGE: u32 = PAGE_SIZE as u32;
 
 /// A physically contiguous run of bytes, described by the page in which it starts.
 ///

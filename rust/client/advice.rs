@@ -159,6 +159,15 @@ fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
     }
 }
 
+/// Logs that a call has failed because the DMA layer had no space for it. For each mount at most
+/// once a minute: the calls that wait behind that call have not begun to wait for space.
+#[cold]
+pub(super) fn log_no_space(xprt: &Xprt<Client>) {
+    let shown = xprt.shown();
+    let (addr, port) = (shown.addr, shown.port);
+    pr_warn!("call to {addr} port {port} failed: no bounce buffers for 60 s: raise swiotlb=\n");
+}
+
 /// Logs why a mount gets no reply, unless a reply has arrived before. Any context.
 #[cold]
 pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {

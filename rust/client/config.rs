@@ -2,6 +2,7 @@
 
 //! Tunables, and the sizes that follow from them and from the limits of a device.
 
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use crate::conn::connection::{Demand, Queues};
@@ -100,10 +101,11 @@ pub(crate) const MAX_SEGMENTS: u32 = 16;
 
 /// The largest payload of an RPC in bytes: 1 MiB and one page, since a payload need not start on a
 /// page boundary.
-pub(crate) const MAX_PAYLOAD: usize = MAX_PAYLOAD_PAGES as usize * kernel::page::PAGE_SIZE;
+pub(crate) const MAX_PAYLOAD: usize = (1 << 20) + PAGE_SIZE;
 
 /// The pages of such a payload.
-pub(super) const MAX_PAYLOAD_PAGES: u32 = 257;
+// CAST: a small constant.
+pub(super) const MAX_PAYLOAD_PAGES: u32 = (MAX_PAYLOAD / PAGE_SIZE) as u32;
 
 /// Pages of head and tail of the message around a payload.
 const AROUND_PAYLOAD: u32 = 3;
@@ -111,7 +113,8 @@ const AROUND_PAYLOAD: u32 = 3;
 /// The pages of the longest results whose length no tunable of NFS limits: an extended attribute of
 /// 64 KiB, and one more page. The addresses of a pNFS device may be longer: on an RDMA device with
 /// regions this small, that call fails and the client uses the metadata server.
-const LEAST_PAYLOAD_PAGES: u32 = 17;
+// CAST: a small constant.
+const LEAST_PAYLOAD_PAGES: u32 = ((1 << 16) / PAGE_SIZE) as u32 + 1;
 
 /// Receives for calls of the server and Sends for the replies, and both for the messages of the
 /// session. They exist from the start, because the connection is made before NFS asks for a
@@ -188,7 +191,7 @@ impl Sizes {
             MAX_PAYLOAD_PAGES => MAX_PAYLOAD_PAGES,
             fewer => fewer - 1,
         };
-        pages as usize * kernel::page::PAGE_SIZE
+        pages as usize * PAGE_SIZE
     }
 }
 
@@ -298,7 +301,7 @@ mod tests {
                 panic!("{limits:?} is found unfit");
             };
             assert!(fit.payload_pages.div_ceil(fit.mr_depth) + 2 <= MAX_SEGMENTS);
-            assert!((fit.max_payload() == MAX_PAYLOAD) == (depth >= 19));
+            assert!((fit.max_payload() == MAX_PAYLOAD) == (14 * depth >= MAX_PAYLOAD_PAGES));
             assert!(fit.max_payload() > 1 << 16);
         }
     }
@@ -312,9 +315,10 @@ mod tests {
             ..good
         };
         assert_eq!(unfit(without), Some(NO_FAST_REGISTRATION));
-        for depth in [0, 1] {
-            let small = device(32_768, depth, 65_535);
-            assert_eq!(unfit(small), Some(REGIONS_TOO_SMALL));
+        // With pages of 64 KiB, regions of one page hold the shortest payload.
+        for depth in 0..3 {
+            let small = (14 * depth < LEAST_PAYLOAD_PAGES).then_some(REGIONS_TOO_SMALL);
+            assert_eq!(unfit(device(32_768, depth, 65_535)), small);
         }
         for (max_qp_wr, max_cqe) in [(0, 65_535), (16, 65_535), (32_768, 0), (32_768, 40)] {
             let short = device(max_qp_wr, 256, max_cqe);

@@ -143,7 +143,7 @@ impl<R: Role> Connection<R> {
         let (shared, qp) = (self.shared(), self.qp());
         let terms = shared.terms();
         Up {
-            device: StackString::new(&fmt!("{}", self.pd().device_name())),
+            device: StackString::new(&fmt!("{}", self.pd().as_device().name())),
             port: self.parts.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared

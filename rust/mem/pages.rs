@@ -18,11 +18,8 @@ use kernel::bindings as k;
 use kernel::page::{self, PAGE_SIZE};
 use kernel::prelude::*;
 
-use super::Piece;
+use super::{Piece, PAGE};
 use crate::raw;
-
-// CAST: a page is far smaller than 4 GiB.
-const PAGE: u32 = PAGE_SIZE as u32;
 
 /// A reference to a page of a reply. The page cache may have references to it as well, so that its
 /// contents are not accessible here. Dropping it puts the reference; any context.

@@ -10,7 +10,7 @@ use kernel::sync::atomic::{AtomicFlag, Full, Release};
 use kernel::sync::Arc;
 use kernel::task::might_sleep;
 
-use super::device::{Device, Lease, Limits, Name};
+use super::device::{Device, Lease, Limits};
 use crate::mem::{MemCache, MemallocScope, NumaAlloc};
 use crate::raw as bindings;
 use crate::work::Queue;
@@ -103,13 +103,8 @@ impl Pd {
         self.as_device().limits()
     }
 
-    /// Returns the name of the device.
-    pub(crate) fn device_name(&self) -> Name {
-        self.as_device().name()
-    }
-
     /// Returns the device.
-    pub(super) fn as_device(&self) -> &Device {
+    pub(crate) fn as_device(&self) -> &Device {
         self.lease.device()
     }
 

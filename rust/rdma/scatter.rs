@@ -302,13 +302,14 @@ mod tests {
     #[test]
     fn range_is_split_at_the_ends_of_pages() -> Result {
         type Case = (usize, u32, &'static [(u32, u32)]);
+        const PAGE: u32 = PAGE_SIZE as u32;
         let cases: [Case; 6] = [
             (0, 10, &[(0, 10)]),
-            (33, 4063, &[(33, 4063)]),
-            (33, 4064, &[(33, 4063), (0, 1)]),
-            (4096, 4097, &[(0, 4096), (0, 1)]),
-            (0, 3 * 4096, &[(0, 4096), (0, 4096), (0, 4096)]),
-            (4095, 4098, &[(4095, 1), (0, 4096), (0, 1)]),
+            (33, PAGE - 33, &[(33, PAGE - 33)]),
+            (33, PAGE - 32, &[(33, PAGE - 33), (0, 1)]),
+            (PAGE_SIZE, PAGE + 1, &[(0, PAGE), (0, 1)]),
+            (0, 3 * PAGE, &[(0, PAGE), (0, PAGE), (0, PAGE)]),
+            (PAGE_SIZE - 1, PAGE + 2, &[(PAGE - 1, 1), (0, PAGE), (0, 1)]),
         ];
         for (at, len, expected) in cases {
             assert_eq!(parts(at, len)?.as_deref(), Some(expected));

@@ -56,6 +56,10 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 /// Chains of work requests that found the send queue full.
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
+/// Calls that were refused because the DMA layer had no space for them for a minute. The stock
+/// module has no such counter.
+pub(crate) static UNMAPPED: Counter = Counter::new(c"rdma_stat_unmapped");
+
 // Counters that are always zero. They exist for scripts, as in the stock module.
 static RQ_STARVE: IntSysctl = zero(c"rdma_stat_rq_starve");
 static RQ_POLL: IntSysctl = zero(c"rdma_stat_rq_poll");
@@ -71,8 +75,8 @@ const fn zero(name: &'static CStr) -> IntSysctl {
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
-/// the last entry, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [Sysctl; 13] = [
+/// the last two entries, which only this module has. `quirks` has further ones.
+pub(crate) static SYSCTLS: [Sysctl; 14] = [
     Sysctl::Int(&MAX_REQUESTS),
     Sysctl::Int(&MAX_REQ_SIZE),
     Sysctl::Int(&READ_DEPTH),
@@ -86,6 +90,7 @@ pub(crate) static SYSCTLS: [Sysctl; 13] = [
     Sysctl::Int(&SQ_POLL),
     Sysctl::Int(&SQ_PROD),
     Sysctl::Int(&MAX_VERSION),
+    Sysctl::Counter(&UNMAPPED),
 ];
 
 /// The configuration of one connection, sampled when the connection is made.
@@ -127,7 +132,7 @@ impl ConnConfig {
     }
 }
 
-/// Bytes that the upper layer puts around the largest payload.
+/// Bytes that the upper layer puts around the largest payload: SUNRPC adds a page of any size.
 const AROUND: u32 = PAGE_SIZE as u32;
 /// The maximum number of scatter/gather elements of a work request, even if the device supports
 /// more. It bounds the memory of the device's send queue.

@@ -39,7 +39,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        let (errno, Advice { cause, next, .. }) = (error.to_errno(), advice(error));
+        let (errno, (_, _, cause, next)) = (error.to_errno(), advice(error));
         pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
     });
 }
@@ -83,6 +83,14 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
         pr_warn!("server: connection from {peer} closed: {why}\n");
+    });
+}
+
+/// Logs that a call was refused because the DMA layer had no space for it for a minute.
+pub(crate) fn no_space(peer: &dyn fmt::Display) {
+    static LIMIT: Limit = Limit::new();
+    limited(&LIMIT, || {
+        pr_warn!("server: call from {peer} refused: no bounce buffers for 60 s: raise swiotlb=\n");
     });
 }
 
@@ -167,51 +175,32 @@ impl Limit {
 /// The largest count of lines.
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
-/// The advice for a listener that failed: the cause and the next step.
-struct Advice {
-    error: Error,
-    /// The message of a write to portlist.
-    _write: &'static str,
-    cause: &'static str,
-    next: &'static str,
-}
-
-const fn row(
-    error: Error,
-    _write: &'static str,
-    cause: &'static str,
-    next: &'static str,
-) -> Advice {
-    Advice {
-        error,
-        _write,
-        cause,
-        next,
-    }
-}
+/// The advice for a listener that failed: the error, the message of a write to portlist, the cause,
+/// and the next step.
+type Advice = (Error, &'static str, &'static str, &'static str);
 
 /// The advice for each error. These rows are also in section ERRORS of
 /// Documentation/admin-guide.rst: tools/checks/errors_table.py writes them there.
 const ADVICE: [Advice; 4] = [
-    row(
+    (
         EADDRINUSE,
         "Address already in use",
         "another listener has the address and the port",
         "cat /proc/fs/nfsd/portlist, and rdma resource show cm_id",
     ),
-    row(
+    (
         EADDRNOTAVAIL,
         "Cannot assign requested address",
         "another listener has the port, or no interface of this host has the address",
         "cat /proc/fs/nfsd/portlist, rdma resource show cm_id, and ip address",
     ),
-    row(
+    (
         ENODEV,
         "No such device",
         "the interface that has the address belongs to no RDMA device",
         "ip address, and rdma link",
     ),
-    row(
+    (
         ENOMEM,
         "Cannot allocate memory",
         "this host lacks memory for the listener",
@@ -220,7 +209,7 @@ const ADVICE: [Advice; 4] = [
 ];
 
 /// The advice for all other errors.
-const OTHER: Advice = row(
+const OTHER: Advice = (
     ENODEV,
     "",
     "the connection manager refuses it",
@@ -229,7 +218,7 @@ const OTHER: Advice = row(
 
 /// Returns the advice for an error.
 fn advice(error: Error) -> &'static Advice {
-    let same = |row: &&Advice| row.error.to_errno() == error.to_errno();
+    let same = |row: &&Advice| row.0.to_errno() == error.to_errno();
     ADVICE.iter().find(same).unwrap_or(&OTHER)
 }
 
@@ -241,7 +230,7 @@ mod tests {
     #[test]
     fn each_error_has_its_own_advice() {
         for row in &ADVICE {
-            assert!(core::ptr::eq(advice(row.error), row));
+            assert!(core::ptr::eq(advice(row.0), row));
         }
         assert!(core::ptr::eq(advice(EPERM), &OTHER));
     }

@@ -12,11 +12,13 @@ use kernel::time::delay::fsleep;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, Outgoing};
-use super::call::memory::{take_pages, MAPPING_PAUSE, MAPPING_PAUSES};
-use super::config::WRITES;
+use super::call::memory::{lacks_space, take_pages, MAPPING_PAUSE, MAPPING_PAUSES};
+use super::config::{UNMAPPED, WRITES};
 use super::conn::endpoint::{unmapped, Endpoint, Responder};
 use super::conn::{failure, session};
+use super::log;
 use super::quirks::Sender;
+use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace;
@@ -69,9 +71,8 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, also if the DMA layer has no space for some time. The connection is then closed, so
-/// that the requester repeats the call. `EMSGSIZE` if the chunks that the requester offers are too
-/// short; the requester has been sent an error.
+/// `ENOMEM`, also if the DMA layer has no space for some time: see [`give_up`]. `EMSGSIZE` if the
+/// chunks that the requester offers are too short; the requester has been sent an error.
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);
@@ -117,9 +118,9 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     let why = match why {
         SendError::Cannot(why) => why,
         SendError::Other(error) => {
-            let (peer, xid) = (traced::peer(ep.shared().owner()), reply.parts().1.xid);
-            trace::server::send_err(peer, xid, error.to_errno());
-            ep.shared().force_close();
+            let (peer, call) = (traced::peer(ep.shared().owner()), reply.parts().1);
+            trace::server::send_err(peer, call.xid, error.to_errno());
+            give_up(ep, (call.version.number(), call.xid), error);
             return Err(error);
         }
     };
@@ -136,6 +137,20 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     sent.inspect_err(|_| ep.shared().force_close())?;
     session::replied(ep);
     Ok(())
+}
+
+/// Gives a call up because of an error of this host. Closes the connection, so that the requester
+/// repeats the call; or refuses the call, if the DMA layer has had no space for it for long. May
+/// sleep.
+#[cold]
+pub(crate) fn give_up(ep: &Endpoint, (version, xid): (u32, u32), error: Error) {
+    if error != ENOMEM || !lacks_space(xid) {
+        return ep.shared().force_close();
+    }
+    UNMAPPED.add(lane(ep.qp()), 1);
+    log::no_space(&ep.shared().owner().peer());
+    let ids = (xid, ep.role().calls.granted());
+    send_error(ep, version, ids, ErrorBody::BadHeader);
 }
 
 /// Returns the objects that are needed to send a message of `quirks`.
@@ -422,12 +437,8 @@ fn too_long(ep: &Endpoint, call: &Call, (why, len): (Cannot, u32), credits: u32)
         trace::server::small_wrch_err(cid, bytes, segments);
     }
     failure::report(ep.shared(), call.xid, RequesterBreach::ReplyRoom);
-    send_error(
-        ep,
-        call.version.number(),
-        (call.xid, credits),
-        ErrorBody::BadHeader,
-    );
+    let (version, ids) = (call.version.number(), (call.xid, credits));
+    send_error(ep, version, ids, ErrorBody::BadHeader);
 }
 
 /// Returns how many bytes of a reply exceed the chunk that is too small, and the number of its

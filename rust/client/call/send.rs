@@ -21,6 +21,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 use kernel::time::{Delta, Instant};
 
+use super::super::advice;
 use super::super::endpoint::{tags, Endpoint};
 use super::super::transport::{task_of, Client};
 use super::marshal::marshal;
@@ -271,7 +272,10 @@ fn prepare_once(
         // The shortage may be temporary. SUNRPC would report an error to the task that drains the
         // queue.
         Err(PrepareError::NoMapping) if !lacks_room(rqst) => Err(SendError::NoResources),
-        Err(PrepareError::NoMapping) => fail(xprt, rqst, EIO).map(|()| false),
+        Err(PrepareError::NoMapping) => {
+            advice::log_no_space(xprt);
+            fail(xprt, rqst, EIO).map(|()| false)
+        }
         Err(PrepareError::Impossible(error)) => fail(xprt, rqst, error).map(|()| false),
     }
 }

@@ -39,8 +39,8 @@ const LIMITS: Limits = Limits {
     read_segments: READS,
     ..Limits::requester(1, MAX_SEGMENTS)
 };
-/// The maximum number of free pages that a connection keeps.
-const FREE_PAGES: usize = 32;
+/// The maximum number of free pages that a connection keeps: 128 KiB.
+const FREE_PAGES: usize = (128 << 10) / PAGE_SIZE;
 
 /// A reply that has been read: the XID, the message that announced the reply, and the RPC message.
 pub(in crate::client) type Fetched = (u32, KVVec<u8>, KVVec<u8>);

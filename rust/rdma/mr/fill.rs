@@ -5,9 +5,9 @@
 use core::iter::Peekable;
 use core::ptr::NonNull;
 
-use super::pack::{Packer, PAGE};
+use super::pack::Packer;
 use crate::compat::casts::u32_as_usize;
-use crate::mem::{Payload, Piece, Sections};
+use crate::mem::{Payload, Piece, Sections, PAGE};
 use crate::raw as bindings;
 
 /// Bits of `page_link` that are not part of the address of a page.
@@ -296,7 +296,7 @@ mod tests {
     }
 
     /// Fills a region of six entries, and returns number, offset and length of each piece.
-    fn filled(payload: &mut Payload<'_>, depth: u32, longest: u32) -> Result<KVec<[usize; 3]>> {
+    fn filled(payload: &mut Payload<'_>, depth: u32, longest: u32) -> Result<KVec<[u32; 3]>> {
         let before = payload.len();
         let (pieces, bytes) = fill(payload, shape(depth, false, longest))?;
         assert!(pieces.is_empty() || before == payload.len() + bytes);
@@ -305,17 +305,16 @@ mod tests {
 
     /// Fills a region of six entries, and returns number, offset and length of each piece, and the
     /// number of all bytes.
-    fn fill(memory: &mut impl Memory, shape: MrShape) -> Result<(KVec<[usize; 3]>, u32)> {
+    fn fill(memory: &mut impl Memory, shape: MrShape) -> Result<(KVec<[u32; 3]>, u32)> {
         let mut entries: [bindings::scatterlist; 6] = pin_init::zeroed();
         let (used, bytes) = memory.fill(&mut entries, shape);
         let mut pieces = KVec::new();
         for entry in entries.iter().take(used.unsigned_abs() as usize) {
-            let number = entry.page_link / size_of::<page>();
-            let piece = [number, entry.offset as usize, entry.length as usize];
-            pieces.push(piece, GFP_KERNEL)?;
+            let number = (entry.page_link / size_of::<page>()) as u32;
+            pieces.push([number, entry.offset, entry.length], GFP_KERNEL)?;
         }
-        let sum: usize = pieces.iter().map(|[_, _, len]| len).sum();
-        assert_eq!(sum, bytes as usize);
+        let sum: u32 = pieces.iter().map(|[_, _, len]| len).sum();
+        assert_eq!(sum, bytes);
         Ok((pieces, bytes))
     }
 
@@ -333,7 +332,7 @@ mod tests {
         )
     }
 
-    const SECTIONS: [[usize; 3]; 4] = [[2, 100, 50], [7, 0, 4096], [9, 0, 4092], [11, 7, 9]];
+    const SECTIONS: [[u32; 3]; 4] = [[2, 100, 50], [7, 0, PAGE], [9, 0, PAGE - 4], [11, 7, 9]];
 
     /// Describes a payload. No test accesses its pages, which do not exist.
     fn payload(slots: &[*mut page], offset: u32, len: u32) -> Payload<'_> {
@@ -355,7 +354,7 @@ mod tests {
     fn only_the_ends_are_partial() -> Result {
         let slots = slots([7, 9, 11]);
         let mut all = payload(&slots, 100, 3 * PAGE - 130);
-        let want = [[7, 100, 3996], [9, 0, 4096], [11, 0, 4066]];
+        let want = [[7, 100, PAGE - 100], [9, 0, PAGE], [11, 0, PAGE - 30]];
         assert_eq!(filled(&mut all, 4, 4)?.as_slice(), want);
         Ok(())
     }
@@ -364,7 +363,7 @@ mod tests {
     fn adjacent_pages_share_an_entry_up_to_the_longest() -> Result {
         let slots = slots([3, 4, 5, 6, 8]);
         let mut all = payload(&slots, 16, 5 * PAGE - 20);
-        let want = [[3, 16, 12272], [6, 0, 4096], [8, 0, 4092]];
+        let want = [[3, 16, 3 * PAGE - 16], [6, 0, PAGE], [8, 0, PAGE - 4]];
         assert_eq!(filled(&mut all, 6, 3)?.as_slice(), want);
         Ok(())
     }
@@ -373,8 +372,8 @@ mod tests {
     fn rest_is_left_for_the_next_region() -> Result {
         let slots = slots([3, 4, 9]);
         let mut all = payload(&slots, 16, 3 * PAGE - 20);
-        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[3, 16, 8176]]);
-        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[9, 0, 4092]]);
+        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[3, 16, 2 * PAGE - 16]]);
+        assert_eq!(filled(&mut all, 2, 4)?.as_slice(), [[9, 0, PAGE - 4]]);
         assert!(all.is_empty());
         Ok(())
     }
@@ -489,13 +488,14 @@ mod tests {
     #[test]
     fn rest_of_a_payload_begins_behind_the_bytes_that_were_skipped() -> Result {
         let slots = slots([3, 4, 9]);
-        let rests: [(u32, &[[usize; 3]]); 6] = [
-            (0, &[[3, 16, 8176], [9, 0, 4092]]),
-            (4079, &[[3, 4095, 4097], [9, 0, 4092]]),
-            (4080, &[[4, 0, 4096], [9, 0, 4092]]),
-            (8176, &[[9, 0, 4092]]),
-            (12267, &[[9, 4091, 1]]),
-            (12268, &[]),
+        const LAST: [u32; 3] = [9, 0, PAGE - 4];
+        let rests: [(u32, &[[u32; 3]]); 6] = [
+            (0, &[[3, 16, 2 * PAGE - 16], LAST]),
+            (PAGE - 17, &[[3, PAGE - 1, PAGE + 1], LAST]),
+            (PAGE - 16, &[[4, 0, PAGE], LAST]),
+            (2 * PAGE - 16, &[LAST]),
+            (3 * PAGE - 21, &[[9, PAGE - 5, 1]]),
+            (3 * PAGE - 20, &[]),
         ];
         for (skipped, rest) in rests {
             let mut all = payload(&slots, 16, 3 * PAGE - 20);
@@ -509,16 +509,24 @@ mod tests {
     #[test]
     fn rest_of_sections_begins_behind_the_bytes_that_were_skipped() -> Result {
         let (slots, gaps) = (slots([7, 9]), shape(6, true, 4));
-        for (skipped, rest) in [(0, 0), (50, 1), (4146, 2), (8238, 3), (8247, 4), (9000, 4)] {
+        let (first, last) = (50 + PAGE, 46 + 2 * PAGE);
+        for (skipped, rest) in [
+            (0, 0),
+            (50, 1),
+            (first, 2),
+            (last, 3),
+            (last + 9, 4),
+            (!0, 4),
+        ] {
             let mut all = sections(&slots);
             Memory::skip(&mut all, skipped);
             assert_eq!(fill(&mut all, gaps)?.0.as_slice(), &SECTIONS[rest..]);
         }
         let mut all = sections(&slots);
-        Memory::skip(&mut all, 4150);
+        Memory::skip(&mut all, first + 4);
         assert_eq!(
             fill(&mut all, gaps)?.0.as_slice(),
-            [[9, 4, 4088], [11, 7, 9]]
+            [[9, 4, PAGE - 8], [11, 7, 9]]
         );
         Ok(())
     }

@@ -7,12 +7,8 @@
 //! page. On such a device, a run that starts within a page may only continue the run before it, and
 //! after a run that ends within a page only its continuation may follow.
 
-use kernel::page::PAGE_SIZE;
-
 use crate::compat::casts::u32_as_usize;
-
-// CAST: a page is far smaller than 4 GiB.
-pub(super) const PAGE: u32 = PAGE_SIZE as u32;
+use crate::mem::PAGE;
 
 /// The state of a region that is being filled.
 #[derive(Clone, Copy, Debug)]

@@ -8,16 +8,15 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::fill::MrShape;
-use super::pack::PAGE;
 use super::region::{MrState, Region};
 use super::Mr;
-use crate::mem::{CachedBox, MemallocScope};
+use crate::mem::{CachedBox, MemallocScope, PAGE};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;
 use crate::rdma::stack::LinkedStack;
 
-/// Longest region in pages: 256 MiB of 4 KiB pages, so that lengths fit a `u32`.
-const MAX_DEPTH: u32 = 1 << 16;
+/// Longest region in pages: 256 MiB, so that lengths fit a `u32`.
+const MAX_DEPTH: u32 = (256 << 20) / PAGE;
 
 /// The memory that a region can map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

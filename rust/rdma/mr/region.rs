@@ -13,7 +13,7 @@ use kernel::sync::Arc;
 use super::fill::{whole, Memory, MrShape};
 use super::{DataDirection, MrPool};
 use crate::compat::casts::u32_as_usize;
-use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope};
+use crate::mem::{Cached, CachedBox, CachedVec, MemCache, MemallocScope, PAGE};
 use crate::raw as bindings;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
@@ -54,7 +54,7 @@ pub(in super::super) struct Region {
     pub(in super::super) wr: bindings::ib_reg_wr,
     pub(super) mr: NonNull<bindings::ib_mr>,
     /// The scatterlist. Only the CPU reads it, so it need not be physically contiguous; for a
-    /// payload of 1 MiB it is longer than two pages.
+    /// payload of 1 MiB in pages of 4 KiB it is longer than two pages.
     entries: CachedVec<bindings::scatterlist, KVmalloc>,
     pub(super) shape: MrShape,
     pub(super) mapped: i32,
@@ -199,14 +199,7 @@ impl Region {
         self.direction = direction;
         // SAFETY: By the type invariant `mr` is valid; `n` entries are mapped.
         let done = unsafe {
-            bindings::ib_map_mr_sg(
-                self.mr.as_ptr(),
-                entries,
-                n,
-                core::ptr::null_mut(),
-                // CAST: the size of a page fits.
-                kernel::page::PAGE_SIZE as u32,
-            )
+            bindings::ib_map_mr_sg(self.mr.as_ptr(), entries, n, core::ptr::null_mut(), PAGE)
         };
         // SAFETY: By the type invariant `mr` is valid.
         let length = unsafe { (*self.mr.as_ptr()).length };

@@ -118,7 +118,7 @@ impl<C: Completions> Qp<C> {
             return false;
         }
         // A device need not complete a marker on a queue on which nothing was posted before.
-        let used = self.sending.lock().queue.is_used();
+        let used = self.sending.lock().queue.posted() != 0;
         if used && !self.post_marker() {
             return false;
         }

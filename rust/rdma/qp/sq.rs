@@ -146,11 +146,6 @@ impl SendQueue {
         (self.depth.saturating_sub(used), self.depth)
     }
 
-    /// Returns whether anything was ever posted.
-    pub(super) fn is_used(&self) -> bool {
-        self.posted != 0
-    }
-
     /// Reserves space for a chain of `n` work requests. The last one belongs to `tag`, and is
     /// signalled if `wanted`, or if there would be too many consecutive unsignalled ones.
     ///

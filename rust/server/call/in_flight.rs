@@ -43,7 +43,7 @@ const FIRST: u32 = 5;
 /// The maximum number of consecutive replies whose Sends are not signalled.
 const QUIET: u32 = 3;
 /// The maximum number of pages of such a reply: those of 64 KiB, and of the surrounding XDR.
-const QUIET_PAGES: usize = 18;
+const QUIET_PAGES: usize = (1 << 16) / kernel::page::PAGE_SIZE + 2;
 /// The maximum number of page lists that are kept for later replies.
 const SOURCES: usize = 8;
 

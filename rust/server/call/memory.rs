@@ -16,6 +16,7 @@ use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};
 use crate::sunrpc::svc::reply::Reply;
+use crate::sunrpc::time;
 
 /// The maximum number of page lists for calls that a connection keeps.
 const MOST: usize = 8;
@@ -28,8 +29,34 @@ const MOST_REGIONS: u32 = 256;
 /// because bounce buffers are few, with a pause before each attempt.
 pub(crate) const MAPPING_PAUSES: u32 = 50;
 pub(crate) const MAPPING_PAUSE: Delta = Delta::from_millis(20);
+/// How long a call for which the DMA layer has no space may be repeated, and when a call that was
+/// not repeated is forgotten, in seconds.
+const SPACE_PATIENCE: u32 = 60;
+const FORGOTTEN: u32 = 2 * SPACE_PATIENCE;
 /// Regions that are added when there are too few.
 const MORE_REGIONS: u32 = 8;
+
+/// A call for which the DMA layer had no space, of any connection: the XID, and in the low 32 bits
+/// the time in seconds when that was noticed. Zero: there is none.
+static LACKING: Atomic<u64> = Atomic::new(0);
+
+/// Records that the DMA layer had no space for a call, or that there was no memory. Returns whether
+/// the call has been repeated for [`SPACE_PATIENCE`], because the pool of bounce buffers may be too
+/// small for it. Any context.
+///
+/// The calls are observed one after the other.
+pub(crate) fn lacks_space(xid: u32) -> bool {
+    // CAST: the high bits of the time do not matter.
+    let (now, old) = (time::seconds() as u32, LACKING.load(Relaxed));
+    // CAST: the two halves.
+    let (known, waited) = ((old >> 32) as u32, now.wrapping_sub(old as u32));
+    let over = known == xid && (SPACE_PATIENCE..FORGOTTEN).contains(&waited);
+    if over || old == 0 || waited >= FORGOTTEN {
+        let new = u64::from(xid) << 32 | u64::from(now);
+        LACKING.store(if over { 0 } else { new }, Relaxed);
+    }
+    over
+}
 
 /// The spare page lists and memory regions of one connection. They belong to its protection domain.
 #[pin_data]

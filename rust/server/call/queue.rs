@@ -179,7 +179,8 @@ pub(crate) struct ReadyQueue {
     /// Whether only threads may fetch calls, for readers without the lock: the queue is stalled, or
     /// the requester bounds the RDMA Reads.
     threads_fetch: Atomic<bool>,
-    xprt: SetOnce<Handle<Connected>>,
+    /// The transport, from when it is accepted.
+    pub(in crate::server) xprt: SetOnce<Handle<Connected>>,
 }
 
 struct ReadyState {
@@ -218,11 +219,6 @@ impl ReadyQueue {
             xprt: SetOnce::new(),
         });
         Arc::pin_init(queue, GFP_KERNEL)
-    }
-
-    /// Sets the transport. A second call has no effect.
-    pub(crate) fn set_xprt(&self, xprt: Handle<Connected>) {
-        let _ = self.xprt.populate(xprt);
     }
 
     /// Returns the transport, once a thread of the service has accepted the connection.

@@ -149,7 +149,7 @@ impl Prepared {
         let connections = &self.accepted.service().connections;
         if let Ok(registered) = connections.register(Role::Server, net, peer) {
             registered.up(peer, self.endpoint.clone());
-            self.endpoint.set_enrolled(registered);
+            *self.endpoint.registered.lock() = Some(registered);
         }
     }
 
@@ -160,7 +160,7 @@ impl Prepared {
     /// `ENOTCONN` if the requester or the device is gone meanwhile, or another error of the
     /// connection manager. After an error the connection has been destroyed.
     pub(crate) fn accept(self, xprt: &SvcXprt<Connected>, net: u64) -> Result<Arc<Accepted>> {
-        self.owner.ready().set_xprt(xprt.handle());
+        let _ = self.owner.ready().xprt.populate(xprt.handle());
         // A connection that ends from now on finds the transport, which is then closed.
         if self.has_gone() {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());

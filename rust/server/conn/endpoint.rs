@@ -224,7 +224,7 @@ pub(crate) struct Endpoint {
     pub(crate) silence: SpinLock<Silence>,
     /// The debugfs entry, from when the connection is accepted until it is closed.
     #[pin]
-    registered: SpinLock<Option<Registered>>,
+    pub(super) registered: SpinLock<Option<Registered>>,
     #[pin]
     close: Work<Endpoint>,
 }
@@ -259,11 +259,6 @@ impl Endpoint {
         )
     }
 
-    /// Sets the debugfs entry.
-    pub(crate) fn set_enrolled(&self, registered: Registered) {
-        *self.registered.lock() = Some(registered);
-    }
-
     /// Returns the responder's part of the connection.
     pub(crate) fn role(&self) -> &Responder {
         self.shared().role()
@@ -289,12 +284,6 @@ impl Endpoint {
     #[inline(always)]
     pub(crate) fn send(&self, out: Outgoing) {
         posted(self.shared(), self.role().in_flight.send(self.qp(), out));
-    }
-
-    /// Makes a worker close the connection and drop `this`.
-    pub(crate) fn close_later(this: Arc<Self>, service: &Service) {
-        // The queue refuses an item that is queued already. That item suffices.
-        let _ = service.workers.kernel().enqueue(this);
     }
 }
 
@@ -391,7 +380,8 @@ impl Accepted {
         if let Some(ep) = taken {
             self.service.watch.remove(&ep);
             ep.role().forget_waiting();
-            Endpoint::close_later(ep, &self.service);
+            // The queue refuses an item that is queued already. That item suffices.
+            let _ = self.service.workers.kernel().enqueue(ep);
         }
     }
 }

@@ -27,9 +27,9 @@ use crate::work::{Queue, Ticker};
 /// accepted.
 const BACKLOG: u32 = 64;
 
-/// The maximum number of free pages that the pool keeps: enough for four calls of the largest
-/// payload.
-const FREE_PAGES: usize = 4096;
+/// The maximum number of free pages that the pool keeps: 16 MiB, enough for four calls of the
+/// largest payload.
+const FREE_PAGES: usize = (16 << 20) / kernel::page::PAGE_SIZE;
 
 /// The divisor that yields the share of the memory for calls that are being fetched.
 const BUDGET_SHARE: usize = 16;

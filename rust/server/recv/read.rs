@@ -227,15 +227,12 @@ impl Fetcher<'_> {
             };
             let at = place(&part, first).ok_or(EINVAL)?;
             let length = part.len;
-            self.read(
-                sink,
-                at,
-                Segment {
-                    handle,
-                    length,
-                    offset,
-                },
-            )?;
+            let segment = Segment {
+                handle,
+                length,
+                offset,
+            };
+            self.read(sink, at, segment)?;
         }
         Ok(())
     }

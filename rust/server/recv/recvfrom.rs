@@ -168,11 +168,8 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
     let needs = read::permit(role, call).map_err(Lack::Pages)?;
     if role.quirks.forbids_reads() {
         let why = Reason::Chunks(Unfit::ReadWork);
-        refuse(
-            ep,
-            message,
-            &intake::refuse(call.version(), call.xid(), why),
-        );
+        let refusal = intake::refuse(call.version(), call.xid(), why);
+        refuse(ep, message, &refusal);
         return Ok(());
     }
     let Some(mut context) = count(ep, call, message.index()) else {
@@ -189,7 +186,7 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
         if error == ENOBUFS && role.spare.may_have_regions() {
             return Err(Lack::Regions(returned));
         }
-        ep.shared().force_close();
+        send::give_up(ep, (call.version().number(), call.xid()), error);
         return Ok(());
     }
     if let (true, Some(read)) = (role.quirks.fences_reads(), &mut context.read) {

@@ -8,11 +8,8 @@ use kernel::page::{PAGE_SHIFT, PAGE_SIZE};
 
 use super::narrow;
 use crate::compat::casts::u32_as_usize;
-use crate::mem::{Payload, Piece, Sections};
+use crate::mem::{Payload, Piece, Sections, PAGE};
 use crate::raw;
-
-/// Size of a page.
-const PAGE: u32 = PAGE_SIZE as u32;
 
 /// Iterator over the memory of a range of an XDR buffer, see [`super::XdrBuf::pieces`].
 ///

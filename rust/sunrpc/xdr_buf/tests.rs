@@ -191,6 +191,9 @@ fn message(start: usize, len: usize) -> Result<KVec<u8>> {
 mod cases {
     use super::*;
 
+    /// Offset of the bytes in pages, which continue in a further page whatever the size of pages.
+    const BASE: usize = PAGE_SIZE - 2862;
+
     /// Tests ranges that start and end in every combination of head, pages and tail.
     const RANGES: [(usize, usize); 10] = [
         (0, 0),
@@ -207,7 +210,7 @@ mod cases {
 
     #[test]
     fn copies_any_range() -> Result {
-        let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+        let mut f = Fixture::new(100, BASE, 10_000, 51)?;
         f.fill();
         for (offset, len) in RANGES {
             let mut out = blank(len)?;
@@ -230,7 +233,7 @@ mod cases {
 
     #[test]
     fn pieces_name_any_range() -> Result {
-        let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+        let mut f = Fixture::new(100, BASE, 10_000, 51)?;
         f.fill();
         for (offset, len) in RANGES {
             let (bytes, _) = f.through_pieces(offset, len)?;
@@ -266,7 +269,7 @@ mod cases {
 
     #[test]
     fn pieces_end_with_the_buffer() -> Result {
-        let mut f = Fixture::new(8, 4000, 200, 4)?;
+        let mut f = Fixture::new(8, PAGE_SIZE - 96, 200, 4)?;
         assert_eq!(f.through_pieces(0, 1000)?.0.len(), 212);
         assert_eq!(f.through_pieces(212, 1)?.0.len(), 0);
         assert_eq!(f.through_pieces(u32::MAX as usize, 1)?.0.len(), 0);
@@ -284,10 +287,11 @@ mod cases {
         for (i, entry) in f.entries.iter_mut().enumerate() {
             *entry = block.wrapping_add(i);
         }
-        let pieces = f.buf().pieces(16, 3 * 4096).count();
+        let len = super::super::narrow(3 * PAGE_SIZE);
+        let pieces = f.buf().pieces(16, len).count();
         // In reverse order the pages cannot be merged.
         f.entries.reverse();
-        let reversed = f.buf().pieces(16, 3 * 4096).count();
+        let reversed = f.buf().pieces(16, len).count();
         // SAFETY: The pages were allocated above, with this order.
         unsafe { k::__free_pages(block, 2) };
         assert_eq!(pieces, 1);
@@ -299,24 +303,25 @@ mod cases {
     fn pieces_stop_at_a_missing_page() -> Result {
         let mut f = Fixture::new(16, 0, 3 * PAGE_SIZE, 16)?;
         f.entries[1] = core::ptr::null_mut();
-        let len: u32 = f.buf().pieces(0, 100_000).map(|p| p.len()).sum();
-        assert_eq!(len, 16 + 4096);
+        let len: u32 = f.buf().pieces(0, u32::MAX).map(|p| p.len()).sum();
+        assert_eq!(len as usize, 16 + PAGE_SIZE);
         Ok(())
     }
 
     #[test]
     fn missing_pages_are_filled_in() -> Result {
-        let mut f = Fixture::new(16, 4000, 5000, 16)?;
+        let len = PAGE_SIZE + 904;
+        let mut f = Fixture::new(16, PAGE_SIZE - 96, len, 16)?;
         let kept = f.entries[1];
         f.entries[0] = core::ptr::null_mut();
         f.entries[2] = core::ptr::null_mut();
         f.rcv.flags = raw::XDRBUF_SPARSE_PAGES;
-        assert_eq!(f.place(&message(0, 5000)?, 0).copied, 0);
+        assert_eq!(f.place(&message(0, len)?, 0).copied, 0);
         super::super::fill_sparse(&f.buf())?;
         assert!(f.entries.iter().all(|page| !page.is_null()));
         assert_eq!(f.entries[1], kept);
         let added = [f.entries[0], f.entries[2]];
-        assert_eq!(f.place(&message(0, 5016)?, 0).copied, 5000);
+        assert_eq!(f.place(&message(0, len + 16)?, 0).copied, len);
         for page in added {
             // SAFETY: `fill_sparse` allocated the page, and no other code uses it.
             unsafe { k::__free_pages(page, 0) };
@@ -327,7 +332,7 @@ mod cases {
     #[test]
     fn places_inline_replies() -> Result {
         for len in [1, 99, 100, 101, 5000, 10_099, 10_100, 10_151] {
-            let mut f = Fixture::new(100, 1234, 10_000, 51)?;
+            let mut f = Fixture::new(100, BASE, 10_000, 51)?;
             let bytes = message(0, len)?;
             let placed = f.place(&bytes, 0);
             assert_eq!(placed.len as usize, len);

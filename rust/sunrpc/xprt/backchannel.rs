@@ -45,7 +45,8 @@ use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
-/// Maximum length of a call, in bytes.
+/// Maximum length of a call, in bytes. It is also the length of the memory for its reply, which
+/// SUNRPC's `svcxdr_init_encode()` takes for a page of any size.
 pub(crate) const MAX_CALL: usize = PAGE_SIZE;
 
 /// Reasons why a call was not delivered.

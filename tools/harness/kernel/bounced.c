@@ -126,17 +126,21 @@ void h_mapping_refused(void)
  */
 void h_mapping_never(void)
 {
+	unsigned int warnings;
 	struct h_rpc *rpc;
 
 	h_begin();
 	h_connect();
+	warnings = h_warnings;
 	rpc = h_rpc_new(H_WRITE_4K);
 	h_refused_mappings = UINT_MAX;
 	h_rpc_start(rpc, 0);
 	h_live(50000);
 	h_expect(!rpc->done, "the RPC ends with %d", rpc->status);
+	h_expect(h_warnings == warnings, "the log has a line");
 	h_live(20000);
 	h_expect(rpc->done && rpc->status == -EIO, "the RPC ends with %d", rpc->status);
+	h_expect(h_warnings == warnings + 1, "the log has %u lines", h_warnings - warnings);
 	h_rpc_free(rpc);
 	h_refused_mappings = 0;
 	rpc = h_rpc_new(H_WRITE_4K);
@@ -164,6 +168,62 @@ void h_mapping_refused_served(void)
 		h_expect(!h_refused_mappings, "mapping is not tried again");
 		h_expect(h_answered(xid), "%s is not answered", h_kinds[kinds[i]].name);
 		h_expect(h_qp == qp && !qp->broken, "the connection is lost");
+	}
+	h_serve_end();
+}
+
+/* Connects again, if the server has closed the connection. */
+static bool reconnected(void)
+{
+	if (h_qp && !h_qp->broken)
+		return false;
+	h_cm_request();
+	h_settle();
+	h_expect(h_qp && !h_qp->broken, "the connection is not accepted");
+	return true;
+}
+
+/* Repeats a call over each next connection until the server refuses it; returns the seconds. */
+static unsigned int repeat(enum h_kind_number kind)
+{
+	unsigned int seconds, connections = 0;
+	u32 xid;
+
+	h_least_refused = PAGE_SIZE;
+	h_refused_mappings = UINT_MAX;
+	xid = h_ask(kind);
+	for (seconds = 0; !h_call_refused(xid) && seconds < 200; seconds++) {
+		h_live(1000);
+		h_expect(!h_answered(xid) || h_call_refused(xid), "the call is answered");
+		/* The buffers of the next connection have room. */
+		h_refused_mappings = 0;
+		if (reconnected()) {
+			connections++;
+			h_ask_again(xid);
+		}
+		h_refused_mappings = UINT_MAX;
+	}
+	h_refused_mappings = 0;
+	h_least_refused = 0;
+	h_expect(connections, "%s is not repeated", h_kinds[kind].name);
+	return seconds;
+}
+
+/* A call that the bounce buffers never have room for is refused when it was repeated for long. */
+void h_mapping_never_served(void)
+{
+	static const enum h_kind_number kinds[] = { H_READ_1M_ADJACENT, H_WRITE_4K };
+	unsigned int i;
+
+	h_serve_begin();
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		unsigned int warnings = h_warnings, seconds = repeat(kinds[i]);
+
+		h_expect(seconds >= 55 && seconds < 130, "%s is refused after %u s",
+			 h_kinds[kinds[i]].name, seconds);
+		h_expect(h_warnings == warnings + 1, "the log has %u lines", h_warnings - warnings);
+		h_expect(h_qp && !h_qp->broken, "the connection is lost");
+		h_serve(H_INLINE);
 	}
 	h_serve_end();
 }

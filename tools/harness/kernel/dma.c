@@ -37,6 +37,7 @@ static struct mapping *buckets[BUCKETS];
 static struct mapping *spare;
 static unsigned int live;
 unsigned int h_refused_mappings;
+size_t h_least_refused;
 bool h_no_long_room;
 /* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
@@ -207,9 +208,9 @@ void h_dma_check_free(const void *p, size_t size)
 	}
 }
 
-static bool refused(void)
+static bool refused(size_t size)
 {
-	return h_refused_mappings && h_refused_mappings--;
+	return size >= h_least_refused && h_refused_mappings && h_refused_mappings--;
 }
 
 dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offset, size_t size,
@@ -217,7 +218,7 @@ dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offs
 {
 	u64 addr = (u64)page_address(page) + offset;
 
-	if (refused())
+	if (refused(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -234,7 +235,7 @@ dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
 {
 	u64 addr = (u64)phys_to_virt(phys);
 
-	if (refused())
+	if (refused(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -252,7 +253,7 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 	struct scatterlist *sg;
 	int i;
 
-	if (refused())
+	if (refused(SIZE_MAX))
 		return 0;
 	for_each_sg(sgl, sg, nents, i)
 		if (h_no_long_room && sg->length > PAGE_SIZE)

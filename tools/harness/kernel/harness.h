@@ -117,6 +117,7 @@ void h_dma_check_free(const void *p, size_t size);
 unsigned int h_dma_live(void);
 /* The number of mappings that fail from now on, as if all bounce buffers were in use. */
 extern unsigned int h_refused_mappings;
+extern size_t h_least_refused;	/* mappings of fewer bytes do not fail */
 extern bool h_no_long_room;	/* no free bounce buffer is longer than a page */
 extern struct device h_dma_device;
 
@@ -415,7 +416,9 @@ extern bool h_quiet;
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
+void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
+bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
@@ -514,6 +517,7 @@ void h_bounced_by_page(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
+void h_mapping_never_served(void);
 void h_fetched_unmapped(void);
 
 /* --- regions.c --- */

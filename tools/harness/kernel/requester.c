@@ -10,6 +10,7 @@
 #define CONF_XID	0xc0ffee	/* XID of CONF_RDMA */
 #define CALL_HEAD	40	/* bytes of an RPC call before its arguments, with AUTH_NULL */
 #define REPLY_HEAD	24	/* bytes of an RPC reply before its results */
+#define REFUSAL		20	/* bytes of ERR_CHUNK */
 
 struct call {
 	const struct h_kind *kind;
@@ -17,6 +18,7 @@ struct call {
 	u32 writable;	/* bytes of the memory that an RDMA Write may use */
 	u32 readable;	/* bytes of the memory that an RDMA Read may use */
 	bool answered;
+	bool refused;	/* the answer was ERR_CHUNK */
 	u8 *memory;	/* that of the chunks */
 };
 
@@ -132,9 +134,8 @@ static struct call *begin(const struct h_kind *kind)
 	return call;
 }
 
-u32 h_ask(enum h_kind_number number)
+static void send(struct call *call)
 {
-	struct call *call = begin(&h_kinds[number]);
 	u8 message[4096];
 	struct h_writer out = { message }, chunk = { call->memory };
 	bool longer = call->kind->call_head > sizeof(message) / 2;
@@ -147,7 +148,19 @@ u32 h_ask(enum h_kind_number number)
 	if (!longer)
 		put_call(&out, call);
 	h_arrive(h_qp, message, out.len, 0);
+}
+
+u32 h_ask(enum h_kind_number number)
+{
+	struct call *call = begin(&h_kinds[number]);
+
+	send(call);
 	return call->xid;
+}
+
+void h_ask_again(u32 xid)
+{
+	send(call_of(xid));
 }
 
 void h_configure(u32 reads)
@@ -173,6 +186,13 @@ bool h_answered(u32 xid)
 	const struct call *call = call_of(xid);
 
 	return call && call->answered;
+}
+
+bool h_call_refused(u32 xid)
+{
+	const struct call *call = call_of(xid);
+
+	return call && call->refused;
 }
 
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
@@ -279,6 +299,16 @@ static void check_invalidated(const struct call *call, u32 key)
 		h_violation("a reply leaves the memory of its call valid");
 }
 
+/* An error is shorter than any reply: XID, version, credits, RDMA_ERROR, ERR_CHUNK. */
+static void check_refusal(struct h_cursor *in)
+{
+	expect(in, 1, "the version");
+	if (!h_word(in))
+		h_violation("an error grants no credit");
+	expect(in, 4, "the type of an error");
+	expect(in, 2, "the error");
+}
+
 void h_requester_receive(const void *message, u32 len, u32 invalidated)
 {
 	struct h_cursor in = { message, len };
@@ -292,6 +322,11 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 		return;
 	}
 	call = answer(xid);
+	if (len == REFUSAL) {
+		check_refusal(&in);
+		call->refused = true;
+		return;
+	}
 	room = (struct h_cursor) { call->memory, call->writable };
 	whole = has_reply_chunk(call);
 	check_header(&in, call);

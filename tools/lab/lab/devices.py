@@ -47,16 +47,21 @@ Runs
 ====
 
 Client and server have the same profile, and this module over rxe. Files are written, read and
-compared by direct I/O with NFSv4.2; then, under load, nfsd restarts and each side loses its device.
-With the smallest profiles (cxgb4-t4, erdma, irdma-x722) long names and extended attributes are
-compared as well, and files that go through the page cache with NFSv3. The date is that of the last
-run, of the module as it was then. This command repeats a run, here the first::
+compared by direct I/O with NFSv4.2 over version two and with NFSv3 over version one; the server
+recalls a delegation; under load, nfsd restarts and each side loses its device. With the smallest
+profiles (cxgb4-t4, erdma, irdma-x722) long names and extended attributes are compared as well, and
+files that go through the page cache with NFSv3. The date is that of the last run, of the module as
+it was then; "data, losses" is the result of an earlier form, without recall and version one. This
+command repeats a run, here the first::
 
         FULL=1 KERNEL=plain SERVER=ours ONLY="profiles::data_and_recovery[mlx5-pair0]" \\
                 make lab-check
 
 Other runs lower a single limit. A mount works with regions of 2 pages, with 1 entry in each kind of
-work request, and with queues of 48 work requests. A device with regions of 1 page is refused.
+work request, with queues of 48 work requests, with completion queues of 73 entries, and with 1 RDMA
+Read in each direction. The client refuses a device with regions of 1 page, queues of 47 work
+requests or completion queues of 72 entries, and the server queues of 9 work requests or completion
+queues of 19 entries. The log says why.
 
 """
 _WITHOUT = """

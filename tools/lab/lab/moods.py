@@ -12,7 +12,7 @@ from .profiles import LIMITS
 
 _PARAMETERS = "/sys/module/lab_profile/parameters"
 #: The parameters of the behaviour, all of which are zero at first.
-BEHAVIOUR = ("late", "hard", "batch", "enomem", "slow")
+BEHAVIOUR = ("late", "hard", "vector", "batch", "behind", "enomem", "slow")
 
 
 class Moods:

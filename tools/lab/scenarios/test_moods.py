@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Verified work while the devices of both sides behave as adapters may, and while they fail.
 
-Completions come late, in hard interrupts and a few at a time, posting fails, mapping takes long
-(tools/lab/provoke/lab_moods.c). A device reports that it has failed, and loses its connections.
+Completions come late, in hard interrupts, on another processor and a few at a time, Receives
+overtake Sends, posting fails, mapping takes long (tools/lab/provoke/lab_moods.c). A device reports
+that it has failed, and loses its connections.
 """
 
 from __future__ import annotations
@@ -56,6 +57,7 @@ ALONE = {
     "hard": ({"hard": 1}, "announced"),
     "late": ({"late": 50_000, "hard": 1}, "announced"),
     "batch": ({"batch": 2, "late": 2_000}, "split"),
+    "behind": ({"behind": 20_000}, "overtaken"),
     "enomem": ({"enomem": 20}, "failed"),
     "slow": ({"slow": 200}, "slowed"),
 }
@@ -82,12 +84,31 @@ def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> No
     _finish(pair, worker, devices)
 
 
+@full
+def test_vectors(pair: Pair, devices: tuple[Moods, Moods]) -> None:
+    """Work continues while the interrupts of both devices move from processor to processor."""
+    worker = _begin(pair)
+    for vector in (1, 2, 1, 2):
+        before = [device.get("steered") for device in devices]
+        for device in devices:
+            device.set(vector=vector)
+        worker.await_progress(50, 100)
+        moved = [device.get("steered") - n for device, n in zip(devices, before, strict=True)]
+        print(f"announced on processor {vector - 1} from another one: {moved}")
+        assert all(moved)
+    for device in devices:
+        device.calm()
+    _finish(pair, worker, devices)
+
+
 def _changes(chance: random.Random) -> dict[str, int]:
     """Returns a random behaviour."""
     return {
         "late": chance.choice((0, 0, 1_000, 10_000, 50_000)),
         "hard": chance.choice((0, 1)),
+        "vector": chance.choice((0, 1, 2)),
         "batch": chance.choice((0, 1, 4, 16, 64)),
+        "behind": chance.choice((0, 0, 1_000, 20_000)),
         "enomem": chance.choice((0, 0, 100, 1000)),
         "slow": chance.choice((0, 0, 50, 500)),
     }

@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from . import doctor, listing, mounts
 from .errors import UsageError
+from .export import command as exporting
 from .host import Host
 from .report import command as reporting
 from .top import command as watching
@@ -27,7 +28,7 @@ from .top.terminal import Terminal
 from .trace import command as tracing
 from .trace.tracefs import Recording
 
-_Number = TypeVar("_Number", int, float)
+_Value = TypeVar("_Value")
 
 DESCRIPTION = "Shows connections of NFS over RDMA, and diagnoses their problems."
 
@@ -47,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     does = "the way of each RPC that is made or served, in words"
     _add_trace(commands.add_parser("trace", help=does))
     _add_report(commands.add_parser("report", help="a recording as one HTML page"))
+    _add_export(commands.add_parser("export", help="metrics for Prometheus"))
     return top
 
 
@@ -75,6 +77,14 @@ def _add_report(one: argparse.ArgumentParser) -> None:
     one.set_defaults(run=_report)
 
 
+def _add_export(one: argparse.ArgumentParser) -> None:
+    to = one.add_mutually_exclusive_group()
+    to.add_argument("--listen", type=_listen, metavar="[ADDRESS:]PORT", help="serve them by HTTP")
+    to.add_argument("--textfile", default="", metavar="FILE", help="write them to a file")
+    one.add_argument("--latency", action="store_true", help="also histograms, from trace events")
+    one.set_defaults(run=_export)
+
+
 def _list(host: Host, chosen: argparse.Namespace) -> int:
     print(listing.show(host, chosen.json))
     return 0
@@ -87,11 +97,11 @@ def _doctor(host: Host, chosen: argparse.Namespace) -> int:
 
 
 def _limited(
-    read: Callable[[str], _Number], allows: Callable[[_Number], bool], rule: str
-) -> Callable[[str], _Number]:
+    read: Callable[[str], _Value], allows: Callable[[_Value], bool], rule: str
+) -> Callable[[str], _Value]:
     """Returns a function that reads a value of an option, or says which values there are."""
 
-    def limited(text: str) -> _Number:
+    def limited(text: str) -> _Value:
         try:
             value = read(text)
         except ValueError:
@@ -114,6 +124,13 @@ _xid = _limited(
     lambda text: int(text, 0),
     lambda xid: 0 <= xid < 1 << 32,
     "an XID is a number such as 0x996e5448",
+)
+
+
+_listen = _limited(
+    exporting.address,
+    lambda _: True,
+    "an address and a port such as 127.0.0.1:10049 or [::1]:10049, or a port of 127.0.0.1",
 )
 
 
@@ -147,6 +164,13 @@ def _report(host: Host, chosen: argparse.Namespace) -> int:
     )
     with Recording(wish.events) as recording:
         return reporting.report(host, recording, wish)
+
+
+def _export(host: Host, chosen: argparse.Namespace) -> int:
+    if chosen.latency and not chosen.listen:
+        raise UsageError("latencies need a recording that goes on: add --listen [ADDRESS:]PORT")
+    wish = exporting.Wish(chosen.listen, chosen.textfile, chosen.latency)
+    return exporting.export(host, wish, serves=bool(mounts.listeners(host)))
 
 
 def _argv(words: list[str]) -> list[str]:

@@ -27,6 +27,9 @@ ADMINISTRATION = "/usr/sbin:/sbin"
 #: The longest time that another program may take, in seconds.
 PATIENCE = 10
 
+#: Seconds until a TCP connection counts as dropped: the first packet is repeated once.
+_TCP_PATIENCE = 2.5
+
 
 @dataclass(frozen=True)
 class Ran:
@@ -87,6 +90,16 @@ class Host:
     def ask_port(self, address: str, port: int) -> Answer:
         """Returns the answer of a port of another host to a connection request over RDMA."""
         return ask(address, port)
+
+    def answers_tcp(self, address: str, port: int) -> bool:
+        """Whether a host accepts or refuses a TCP connection; if a packet filter drops it, not."""
+        try:
+            socket.create_connection((address, port), _TCP_PATIENCE).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def addresses(self, name: str) -> list[str]:
         """Returns the addresses of a name; none if it has none."""

@@ -12,6 +12,39 @@ from .host import Host
 FILE = "/proc/self/mountstats"
 
 _DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (nfs4?)\b")
+#: The names of the values of a transport, in the order of the file.
+_FIELDS = (
+    "port",
+    "bind_count",
+    "connect_count",
+    "connect_seconds",
+    "idle_seconds",
+    "sends",
+    "recvs",
+    "bad_xids",
+    "req_u",
+    "bklog_u",
+    "read_chunks",
+    "write_chunks",
+    "reply_chunks",
+    "rdma_request_bytes",
+    "rdma_reply_bytes",
+    "pullup",
+    "fixup",
+    "hardway",
+    "failed_marshal",
+    "bad_reply",
+    "nomsg",
+    "recycled",
+    "orphaned",
+    "allocated",
+    "local_inv",
+    "empty_sendctx",
+)
+
+#: The counters of a transport by name; Documentation/admin-guide.rst describes them.
+Transport = dict[str, int]
+
 _OPERATION = re.compile(r"\s+([A-Z0-9_]+): ([\d -]+)$")
 
 
@@ -75,6 +108,20 @@ def parse(text: str) -> dict[str, dict[str, Counts]]:
             if operation:
                 numbers = [int(word) for word in operation[2].split()][:9]
                 operations[operation[1]] = Counts(*numbers)
+    return found
+
+
+def transports(text: str) -> dict[str, list[Transport]]:
+    """Returns the counters of each transport by RDMA, by the mount points that the text names."""
+    found: dict[str, list[Transport]] = {}
+    point = ""
+    for line in text.splitlines():
+        device, words = _DEVICE.match(line), line.split()
+        if line.startswith("device "):
+            point = mounts.unescape(device[2]) if device else ""
+        elif point and words[:2] == ["xprt:", "rdma"] and len(words) > len(_FIELDS) + 1:
+            values = map(int, words[2 : 2 + len(_FIELDS)])
+            found.setdefault(point, []).append(dict(zip(_FIELDS, values, strict=True)))
     return found
 
 

@@ -48,6 +48,7 @@ class FakeHost(Host):
         self.ran: dict[tuple[str, ...], Ran] = {}
         self.denied: set[str] = set()
         self.answer = Answer.LISTENS
+        self.tcp = False
         self.known = {"server": ["10.0.0.1"]}
         self.meanwhile: Callable[[], object] = lambda: None
         self._module()
@@ -91,7 +92,7 @@ class FakeHost(Host):
         self.eth0 = {
             "ifname": "eth0",
             "flags": ["BROADCAST", "UP"],
-            "mtu": 1500,
+            "mtu": 4200,
             "addr_info": [address, local],
         }
         self.program("ip", "-V", out="ip utility\n")
@@ -166,6 +167,10 @@ class FakeHost(Host):
     def ask_port(self, _address: str, _port: int) -> Answer:
         """Returns the answer that a test has set."""
         return self.answer
+
+    def answers_tcp(self, _address: str, _port: int) -> bool:
+        """Returns the answer that a test has set."""
+        return self.tcp
 
     def addresses(self, name: str) -> list[str]:
         """Returns the addresses of a known name."""

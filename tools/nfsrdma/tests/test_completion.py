@@ -39,5 +39,10 @@ def test_options(name: str) -> None:
     assert set(_complete(name, "-")) == options
 
 
+def test_file_of_an_option(tmp_path: Path) -> None:
+    (tmp_path / "nfsrdma.prom").touch()
+    assert _complete("export", "--textfile", f"{tmp_path}/n") == [f"{tmp_path}/nfsrdma.prom"]
+
+
 def test_unknown_subcommand() -> None:
     assert _complete("nonsense", "-") == []

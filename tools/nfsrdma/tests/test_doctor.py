@@ -101,10 +101,46 @@ def over_tcp(host: FakeHost) -> None:
     host.files["/proc/self/mountinfo"] = MOUNTED.replace("rdma,port=20049", "tcp")
 
 
+def _answers(host: FakeHost, tcp: bool) -> None:
+    host.answer, host.tcp = Answer.SILENT, tcp
+
+
+def iwarp(host: FakeHost) -> None:
+    host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
+
+
+def conf_names_port(host: FakeHost, port: int) -> None:
+    host.files |= SERVING
+    host.program("nfsconf", "--get", "nfsd", "rdma", out="y\n")
+    host.program("nfsconf", "--get", "nfsd", "rdma-port", out=f"{port}\n")
+
+
+def settings(host: FakeHost, **values: int) -> None:
+    """Sets sysctls; `svc_` stands for the folder of the server's."""
+    for name, value in values.items():
+        host.files[f"{SYSCTL}/{name.replace('svc_', 'svc_rdma/')}"] = f"{value}\n"
+
+
+def served(host: FakeHost, count: int = 1, **fields: object) -> None:
+    """Gives the host clients whose connections have these fields."""
+    host.connection(role="server", peer="10.0.0.9:51", **fields)
+    host.files[CONNECTIONS] *= count
+
+
 def _hung(host: FakeHost, state: str, why: str = "") -> None:
     told = f"[ 9.1] INFO: task kworker/u8:1:312 blocked{why} for more than 120 seconds.\n"
     host.program("dmesg", out=told)
     host.files["/proc/312/stat"] = f"312 (kworker/u8:1 (x)) {state} 2 0 0\n"
+
+
+IOMMU = "/sys/class/infiniband/rxe0/device/iommu_group/type"
+SEV = "[    0.1] Memory Encryption Features active: AMD SEV SEV-ES SEV-SNP\n"
+
+
+def _bounced(host: FakeHost, total: int, used: int = 0, peak: int = 0) -> None:
+    files = {"io_tlb_nslabs": total, "io_tlb_used": used, "io_tlb_used_hiwater": peak}
+    folder = "/sys/kernel/debug/swiotlb"
+    host.files |= {f"{folder}/{name}": f"{value}\n" for name, value in files.items()}
 
 
 #: A GID of no address of the host.
@@ -133,11 +169,14 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "neighbour-failed": lambda host: host.neighbour("10.0.0.1", "FAILED"),
     "port-refused": lambda host: setattr(host, "answer", Answer.REFUSED),
     "port-silent": lambda host: setattr(host, "answer", Answer.SILENT),
+    "port-filtered": lambda host: _answers(host, tcp=True),
+    "port-dropped": iwarp,
     "port-unresolved": lambda host: setattr(host, "answer", Answer.UNRESOLVED),
     "port-not-asked": lambda host: setattr(host, "answer", Answer.UNKNOWN),
     "mount-not-rdma": over_tcp,
     "no-listener": _without_listener,
     "tcp-only": _over_tcp_alone,
+    "listener-differs": lambda host: conf_names_port(host, 20050),
     "no-threads": _without_threads,
     "few-threads": _many_clients,
     "refused": lambda host: _down(host, -111),
@@ -157,6 +196,17 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "threshold-low": lambda host: host.connection(version=1, call_bytes=1024),
     "setting-low": lambda host: host.files.update({f"{SYSCTL}/rdma_slot_table_entries": "16\n"}),
     "version-fixed": lambda host: host.files.update({f"{SYSCTL}/rdma_version": "1\n"}),
+    "server-limits": lambda host: settings(host, rdma_max_inline_read=16384),
+    "clients-limit": lambda host: (served(host), settings(host, svc_max_req_size=16384)),
+    "settings-later": lambda host: (
+        served(host, credit_limit=256),
+        settings(host, svc_max_requests=128),
+    ),
+    "queue-short": lambda host: settings(host, rdma_slot_table_entries=256),
+    "mtu-packets": lambda host: interface(host, mtu=1500),
+    "iommu-strict": lambda host: host.files.update({IOMMU: "DMA\n"}),
+    "confidential": lambda host: host.program("dmesg", out=SEV),
+    "bounce-buffers-low": lambda host: _bounced(host, total=1000, peak=950),
     "memory-low": lambda host: host.files.update(
         {"/proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 20000 kB\n"}
     ),

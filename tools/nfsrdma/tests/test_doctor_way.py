@@ -9,7 +9,7 @@ from shlex import quote
 import pytest
 from fake import MOUNTED, FakeHost
 from nfsrdma.ucm import Answer
-from test_doctor import findings, fix, interface, over_tcp, second_port
+from test_doctor import findings, fix, interface, iwarp, over_tcp, second_port
 
 from nfsrdma import doctor
 
@@ -41,8 +41,8 @@ def test_port_that_gives_no_reason_for_a_finding(answer: Answer) -> None:
 def test_port_is_not_asked_over_iwarp(answer: Answer, way: str) -> None:
     """That is said, and no module would change it. The request may name another's queue pair."""
     host = FakeHost()
-    host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
-    host.answer = answer
+    iwarp(host)
+    host.answer, host.tcp = answer, True
     if way == "unknown":
         host.ran = {argv: ran for argv, ran in host.ran.items() if argv[0] != "ip"}
     if way == "local":
@@ -51,6 +51,14 @@ def test_port_is_not_asked_over_iwarp(answer: Answer, way: str) -> None:
     told = doctor.as_text(doctor.examine(host, "server"))
     assert re.search("ok   route      RDMA port 20049 of .* cannot be asked without a queue", told)
     assert not re.search("does not answer|nothing listens", told)
+
+
+@pytest.mark.parametrize("answer", [Answer.LISTENS, Answer.REFUSED, Answer.UNKNOWN])
+def test_tcp_is_not_asked_for_a_port_that_answers(answer: Answer) -> None:
+    """A server without TCP, or with a filter for it, is no problem of RDMA."""
+    host = FakeHost()
+    host.answer, host.tcp = answer, False
+    assert set(findings(host, "server")) <= {"port-refused", "port-not-asked"}
 
 
 def test_gateway_is_the_neighbour() -> None:
@@ -208,7 +216,7 @@ def test_small_mtu_of_iwarp_is_no_finding() -> None:
     """The packets of iWARP are those of TCP."""
     host = FakeHost()
     interface(host, mtu=1000)
-    host.files["/sys/class/infiniband/rxe0/node_type"] = "4: RNIC\n"
+    iwarp(host)
     assert findings(host) == []
 
 

@@ -69,6 +69,24 @@ def test_events_are_enabled(root: Path) -> None:
     assert _instance(root, "events/enable") == "0"
 
 
+def test_events_end_with_the_module(root: Path) -> None:
+    """They are not enabled when it is loaded again."""
+    recording = Recording(NAMES, root)
+    assert not recording.is_live
+    with recording:
+        assert recording.is_live
+        (enable,) = (root / "instances").glob("*/events/rpcrdma/xprtrdma_marshal/enable")
+        enable.write_text("0")
+        assert not recording.is_live
+        enable.unlink()
+        assert not recording.is_live
+
+
+def test_events_that_no_module_has_cannot_end(root: Path) -> None:
+    with Recording(["rpcrdma:xprtrdma_new", "sunrpc:rpc_new"], root) as recording:
+        assert recording.is_live
+
+
 def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> None:
     first, second, third = lines(GETATTR)[:3]
     with Recording(NAMES, root) as recording:

@@ -3,7 +3,7 @@
 
 - `kinds`: all findings, with their text and command.
 - `view`: the state that the steps examine.
-- `module`, `device`, `route`, `serving`, `link`, `settings`, `memory`: the steps.
+- `module`, `device`, `route`, `serving`, `link`, `settings`, `sizes`, `dma`, `memory`: the steps.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..host import Host
-from . import device, link, memory, module, route, serving, settings
+from . import device, dma, link, memory, module, route, serving, settings, sizes
 from .kinds import Finding, Severity
 from .view import Fact, View
 
@@ -27,6 +27,8 @@ STEPS: dict[str, Step] = {
     "server": serving.check,
     "connection": link.check,
     "settings": settings.check,
+    "sizes": sizes.check,
+    "dma": dma.check,
     "memory": memory.check,
 }
 

@@ -57,8 +57,12 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
         yield from _check_gids(view, port)
     mtu = int(view.interfaces.get(port.netdev, {}).get("mtu", 0))
     if 0 < mtu - _HEADERS < 1024:
-        roce = max((size for size in _PAYLOADS if size <= mtu - _HEADERS), default=0)
-        yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=roce)
+        yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=payload(mtu))
+
+
+def payload(mtu: int) -> int:
+    """Returns the bytes that a packet of RoCE carries with an MTU of Ethernet; 0 if none."""
+    return max((size for size in _PAYLOADS if size <= mtu - _HEADERS), default=0)
 
 
 def _check_gids(view: View, port: Port) -> Iterator[Finding]:

@@ -128,7 +128,8 @@ _kind(
     _P,
     "kernel-too-old",
     "kernel {release} has no module rpcrdma, and rpcrdma-dkms needs Linux {oldest} or newer",
-    "apt install linux-image-amd64 linux-headers-amd64   # with -t, the suite of a newer kernel",
+    "a=$(dpkg --print-architecture)\n"
+    "apt install linux-image-$a linux-headers-$a   # with -t, the suite of a newer kernel",
 )
 _kind(
     _N,
@@ -227,6 +228,20 @@ _kind(
 )
 _kind(
     _P,
+    "port-filtered",
+    "{address} answers over TCP, but no connection request to port {port} over RDMA",
+    "nft list ruleset   # on both hosts: UDP port 4791 (RoCE) has to pass\n"
+    "rdma link   # on the server: does an RDMA device carry the address?",
+)
+_kind(
+    _P,
+    "port-dropped",
+    "TCP port {port} of {address} (iWARP) neither accepts nor refuses: it is filtered, or the host"
+    " is down",
+    "ping -c 3 {address}\nnft list ruleset   # on both hosts: TCP port {port} has to pass",
+)
+_kind(
+    _P,
     "port-unresolved",
     "the connection manager finds no route to {address} over RDMA",
     "ip neighbour show to {address}\nrdma link",
@@ -258,6 +273,13 @@ _kind(
     "nfsd runs, but does not listen for RDMA: nfs.conf does not enable it",
     "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
     "nfsconf --set nfsd rdma y && systemctl restart nfs-server",
+)
+_kind(
+    _W,
+    "listener-differs",
+    "nfs.conf names RDMA port {wanted}, but nfsd listens on {port}",
+    "echo 'rdma {wanted}' > /proc/fs/nfsd/portlist   # as well, until nfsd ends; otherwise:\n"
+    "systemctl restart nfs-server   # or correct it: nfsconf --set nfsd rdma-port {port}",
 )
 _kind(_P, "no-threads", "nfsd listens for RDMA on port {port}, but has no threads", "rpc.nfsd 8")
 _kind(
@@ -346,6 +368,71 @@ _kind(
     "version-fixed",
     "rdma_version is {value}: the version is not negotiated",
     "sysctl sunrpc.rdma_version=auto",
+)
+
+# Sizes and queues of connections, against the settings of both ends.
+_kind(
+    _N,
+    "server-limits",
+    "messages to or from {peer} have at most {bytes} bytes inline, although this host would take"
+    " {ours}: the server takes less",
+    "sysctl sunrpc.svc_rdma.max_req_size={ours}   # on the server; in version two it is effective\n"
+    "umount and mount again   # within ten seconds, in version one after this",
+)
+_kind(
+    _N,
+    "clients-limit",
+    "connections that have at most {bytes} bytes inline, although max_req_size is {ours}: {count},"
+    " the first from {peer}",
+    "sysctl sunrpc.rdma_max_inline_read={ours} sunrpc.rdma_max_inline_write={ours}"
+    "   # on the clients",
+)
+_kind(
+    _N,
+    "settings-later",
+    "connections that keep an earlier value of {name}, {then}, which is {now} now: {count}, the"
+    " first from {peer}",
+    "umount and mount again   # on the clients, or on this host:\n"
+    "systemctl restart nfs-server   # the clients reconnect, and repeat their calls",
+)
+_kind(
+    _N,
+    "queue-short",
+    "connections of {device} that have room for {limit} calls, although {name} is {wanted}:"
+    " {count}, the first with {peer}",
+    "dmesg | grep 'calls per connection'   # a server's device whose queues are too short\n"
+    "umount and mount again   # on the client, if the value was lower before; otherwise the\n"
+    "# device is the limit: further connections (nconnect=) have queues of their own",
+)
+_kind(
+    _N,
+    "mtu-packets",
+    "an inline message of {bytes} bytes takes {packets} packets of {roce} bytes: the MTU of"
+    " {netdev} is {mtu}",
+    "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
+)
+
+# The way of data from the device to memory.
+_kind(
+    _N,
+    "iommu-strict",
+    "the IOMMU translates for {device} in strict mode: each unmapping waits for an invalidation",
+    "iommu.strict=0   # on the kernel's command line: it invalidates in batches; or\n"
+    "iommu=pt   # no translation, and no protection of this host's memory against the device",
+)
+_kind(
+    _N,
+    "confidential",
+    "this is a confidential guest ({kind}): data of devices is copied through bounce buffers",
+    "cat /sys/kernel/debug/swiotlb/io_tlb_used_hiwater   # if it nears io_tlb_nslabs:\n"
+    "swiotlb=NUMBER   # on the kernel's command line; one slab has 2 KiB",
+)
+_kind(
+    _W,
+    "bounce-buffers-low",
+    "{used} of {total} of bounce buffers (SWIOTLB) have been in use: calls wait when none is free",
+    "swiotlb={more}   # on the kernel's command line; afterwards, or to look again:\n"
+    "echo 0 > /sys/kernel/debug/swiotlb/io_tlb_used_hiwater",
 )
 
 # Memory.

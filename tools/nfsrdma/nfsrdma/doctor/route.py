@@ -83,7 +83,11 @@ def _check_port(view: View, address: str) -> Iterator[Fact | Finding]:
     port = next((int(text) for text in ports if text.isdigit() and int(text)), _PORT)
     iwarp = _may_be_over_iwarp(view, address)
     answer = Answer.UNASKED if iwarp else view.host.ask_port(address, port)
-    if answer in _PORT_FINDINGS:
+    if answer == Answer.SILENT and view.host.answers_tcp(address, port):
+        yield finding("port-filtered", address=address, port=port)
+    elif iwarp and not view.host.answers_tcp(address, port):
+        yield finding("port-dropped", address=address, port=port)
+    elif answer in _PORT_FINDINGS:
         yield finding(_PORT_FINDINGS[answer], address=address, port=port)
     elif answer == Answer.UNASKED:
         yield Fact(f"RDMA port {port} of {address} cannot be asked without a queue pair (iWARP)")

@@ -21,6 +21,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
     """Examines nfsd. A host without nfsd is not a server, which is no finding."""
     threads = number((view.host.read(_THREADS) or "").split(" ")[0])
     if view.listeners:
+        yield from _check_port(view)
         yield from _check_threads(view, threads)
     elif threads and (view.host.read(PORTLIST) or "").strip():
         # An nfsd without any port has just been started, or is of another network namespace.
@@ -31,6 +32,15 @@ def _is_wanted(view: View) -> bool:
     """Whether nfs.conf says that nfsd serves RDMA."""
     told = view.host.run("nfsconf", "--get", "nfsd", "rdma")
     return told.status == 0 and told.out.strip().lower() in _YES
+
+
+def _check_port(view: View) -> Iterator[Finding]:
+    """Compares the ports with nfs.conf. A further port may have been added by hand."""
+    ports = [listener.port for listener in view.listeners]
+    told = view.host.run("nfsconf", "--get", "nfsd", "rdma-port")
+    wanted = number(told.out) if told.status == 0 else None
+    if wanted and wanted not in ports and _is_wanted(view):
+        yield finding("listener-differs", wanted=wanted, port=ports[0])
 
 
 def _check_threads(view: View, threads: int | None) -> Iterator[Fact | Finding]:

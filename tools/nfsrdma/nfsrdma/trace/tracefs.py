@@ -126,6 +126,19 @@ class Recording:
         with suppress(OSError):
             self._folder.rmdir()
 
+    @property
+    def is_live(self) -> bool:
+        """Whether events of the module are still recorded; they end when it is unloaded."""
+        mine = (name for name in self._names if name.startswith("rpcrdma:"))
+        name = next((name for name in mine if name not in self.missing), None)
+        if name is None:
+            return self._pipe is not None
+        try:
+            file = self._folder / "events" / name.replace(":", "/") / "enable"
+            return file.read_text().startswith("1")
+        except OSError:
+            return False
+
     def set_filter(self, text: str, names: Iterable[str]) -> None:
         """Sets the filter of some of the events that are recorded; ``0`` records all of them."""
         for name in names:

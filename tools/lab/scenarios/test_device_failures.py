@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0
+"""Verified work while a device fails and says nothing, or says so and is removed much later.
+
+The modules of both guests may be stock ones, so that their times can be compared with ours.
+"""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from lab import settings
+from lab.fixtures import Counters
+from lab.harness import Options
+from lab.moods import Moods
+from lab.pair import Pair
+from lab.worker import Worker
+
+pytestmark = [
+    pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True),
+    pytest.mark.both_roles,
+    pytest.mark.server_long,
+    pytest.mark.rxe_only,
+    pytest.mark.full,
+]
+OURS = settings.client() == "ours" and settings.server() == "ours"
+#: Seconds in which a mount must be at work again. RPCs time out after a minute.
+SOON = 100.0 if OURS else 300.0
+#: Seconds between the report of a device and its removal.
+PAUSE = 10
+#: Seconds in which another mount over the same device must work.
+PROMPT = 20.0
+OTHER = "/mnt/other"
+SIDES = pytest.mark.parametrize("side", ["client", "server"])
+
+
+def _begin(pair: Pair) -> Worker:
+    pair.server.sh("rm -rf /srv/export/*", timeout=100)
+    pair.mount()
+    return Worker(pair)
+
+
+def _finish(pair: Pair, worker: Worker, devices: tuple[Moods, Moods]) -> None:
+    worker.await_progress(20, SOON)
+    said = worker.finish(300)
+    assert "errors=0" in said
+    pair.umount()
+    for device in devices:
+        assert device.get("refused") == 0
+
+
+def _use_another_mount(pair: Pair) -> float:
+    """Mounts a second time, over a connection of its own; returns the seconds that its use took."""
+    began = time.monotonic()
+    pair.mount("3", options="nolock", at=OTHER)
+    pair.client.sh(f"echo here > {OTHER}/other && sync -f {OTHER}", timeout=100)
+    assert pair.server.read("/srv/export/other") == "here\n"
+    pair.umount(OTHER)
+    return time.monotonic() - began
+
+
+@SIDES
+@pytest.mark.parametrize("event", ["silent", "cq-err"])
+def test_stopped_queues(
+    pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str, event: str
+) -> None:
+    """A connection completes nothing any more, and no event of its queue pair says so."""
+    worker = _begin(pair)
+    before = counters.connects()
+    worker.mark()
+    devices[side == "server"].event(event)
+    other = _use_another_mount(pair)
+    worker.await_progress(20, SOON)
+    print(f"another mount took {other:.1f} s")
+    print(f"the longest time without a success: {worker.standstill():.1f} s")
+    assert other < PROMPT
+    assert counters.connects() > before
+    _finish(pair, worker, devices)
+
+
+@SIDES
+def test_late_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
+    """A device reports its failure, completes nothing for ten seconds, goes, and returns."""
+    device = devices[side == "server"]
+    worker = _begin(pair)
+    worker.mark()
+    device.event("device-fatal")
+    time.sleep(PAUSE)
+    began = time.monotonic()
+    device.remove()
+    removing = time.monotonic() - began
+    device.add()
+    returning = worker.await_progress(20, SOON)
+    print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
+    print(f"the longest time without a success: {worker.standstill():.1f} s")
+    assert removing < PROMPT
+    _finish(pair, worker, devices)
