@@ -24,12 +24,14 @@ _EXPORT = re.compile(r"EXPORT_SYMBOL_RUST_GPL\((\w+)\)")
 
 
 #: A target for the kernel's Makefile: the crates, without all else that they are prepared with in
-#: a whole source. That is in the headers already.
+#: a whole source. That is in the headers already. On other machines rustc has the kernel's target.
 _TARGET = """
 ifneq ($(need-sub-make),1)
 .PHONY: rust-crates
 rust-crates:
+ifneq ($(or $(CONFIG_X86_64),$(CONFIG_X86_32)),)
 	$(Q)$(MAKE) $(build)=scripts scripts/target.json
+endif
 	$(Q)$(MAKE) $(build)=rust
 endif
 """

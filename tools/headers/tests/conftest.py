@@ -36,7 +36,7 @@ CONFIG_BINDGEN_VERSION_TEXT="{BINDGEN}"
 """
 
 #: The makefiles of the headers: the kernel's own, and that which builds a folder.
-MAKEFILE = "build := -f scripts/toy.mk folder\n"
+MAKEFILE = "CONFIG_X86_64 := y\nbuild := -f scripts/toy.mk folder\n"
 BUILD = f"""
 rust: ; hook build $(O)
 	mkdir -p $(O)/rust/kernel $(O)/rust/bindings

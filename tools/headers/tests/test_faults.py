@@ -265,6 +265,16 @@ def test_flavours_share_files(machine: Machine) -> None:
     assert machine.snapshot() == before
 
 
+def test_machine_whose_target_rustc_has(machine: Machine) -> None:
+    """The kernel of arm64 needs no target.json, and its makefiles have no rule for one."""
+    makefile = machine.root / "src/linux-headers-common/Makefile"
+    makefile.write_text(makefile.read_text().replace("X86_64", "ARM64"))
+    rules = machine.root / "kbuild/scripts/toy.mk"
+    rules.write_text(rules.read_text().replace("scripts/target.json:", "scripts/other.json:"))
+    machine.succeeds()
+    assert not (machine.root / "kbuild/scripts/target.json").exists()
+
+
 def test_unneeded_files_are_left_out(machine: Machine) -> None:
     hook(machine, f'cd "$2/../source"; find . -type f > {machine.root}/unpacked')
     machine.succeeds()
