@@ -265,7 +265,7 @@ impl Regions {
     /// Those of [`MrPool::grow`]. Regions that were allocated before the failure remain.
     fn refill(&self) -> Result {
         for pool in self.each() {
-            if pool.take_starved() && pool.available() < BATCH {
+            if pool.take_starved() && pool.counts().idle < BATCH {
                 pool.grow(BATCH)?;
             }
         }

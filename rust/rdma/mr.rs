@@ -37,6 +37,7 @@ pub(super) mod region;
 
 pub(crate) use fill::Memory;
 pub(crate) use kernel::dma::DataDirection;
+pub(super) use pack::PAGE;
 pub(crate) use pool::PoolCounts;
 pub(crate) use pool::{Kind, MrPool};
 

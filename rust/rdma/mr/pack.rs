@@ -12,7 +12,7 @@ use kernel::page::PAGE_SIZE;
 use crate::compat::casts::u32_as_usize;
 
 // CAST: a page is far smaller than 4 GiB.
-pub(super) const PAGE: u32 = PAGE_SIZE as u32;
+pub(in super::super) const PAGE: u32 = PAGE_SIZE as u32;
 
 /// The state of a region that is being filled.
 #[derive(Clone, Copy, Debug)]

@@ -94,6 +94,21 @@ void h_bounced_by_page(void)
 	h_end();
 }
 
+/* The same for the pages of a reply, which RDMA Writes take from the pages of the service. */
+void h_bounced_by_page_served(void)
+{
+	struct h_qp *qp;
+
+	h_serve_begin();
+	qp = h_qp;
+	h_no_long_room = true;
+	h_serve(H_READ_1M_ADJACENT);
+	h_serve(H_READDIR);
+	h_serve(H_WRITE_1M_ADJACENT);
+	h_expect(h_qp == qp && !qp->broken, "the connection is lost");
+	h_serve_end();
+}
+
 /* A call whose memory cannot be mapped waits, and its connection stays. */
 void h_mapping_refused(void)
 {

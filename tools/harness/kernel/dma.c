@@ -207,8 +207,10 @@ void h_dma_check_free(const void *p, size_t size)
 	}
 }
 
-static bool refused(void)
+static bool refused(size_t size)
 {
+	if (h_no_long_room && size > PAGE_SIZE)
+		return true;
 	return h_refused_mappings && h_refused_mappings--;
 }
 
@@ -217,7 +219,7 @@ dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offs
 {
 	u64 addr = (u64)page_address(page) + offset;
 
-	if (refused())
+	if (refused(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -234,7 +236,7 @@ dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
 {
 	u64 addr = (u64)phys_to_virt(phys);
 
-	if (refused())
+	if (refused(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -252,7 +254,7 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 	struct scatterlist *sg;
 	int i;
 
-	if (refused())
+	if (refused(0))
 		return 0;
 	for_each_sg(sgl, sg, nents, i)
 		if (h_no_long_room && sg->length > PAGE_SIZE)

@@ -261,6 +261,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
 	{ "bounced_by_page", h_bounced_by_page },
+	{ "bounced_by_page_served", h_bounced_by_page_served },
 	{ "mapping_refused", h_mapping_refused },
 	{ "mapping_never", h_mapping_never },
 	{ "mapping_refused_served", h_mapping_refused_served },
