@@ -262,7 +262,7 @@ fn write_later<T>(
     write: impl Fn() -> Result<T, SendError>,
 ) -> Result<T, SendError> {
     for _ in 0..MAPPING_PAUSES {
-        let over = ep.is_closed() || ep.qp().is_broken();
+        let over = ep.role().lifecycle.has_ended() || ep.qp().is_broken();
         if over || !matches!(why, SendError::Other(ENOMEM)) {
             break;
         }

@@ -168,9 +168,10 @@ impl Fetcher<'_> {
     /// Returns whether the call may now find the missing resource. May sleep.
     #[cold]
     fn provide(&self, lack: Error, pauses: &mut u32) -> bool {
+        let over = self.role.lifecycle.has_ended() || self.qp.is_broken();
         match lack {
             ENOBUFS => self.role.spare.grow_regions().is_ok(),
-            ENOMEM if *pauses != 0 && !self.qp.is_broken() => {
+            ENOMEM if *pauses != 0 && !over => {
                 *pauses -= 1;
                 fsleep(MAPPING_PAUSE);
                 true

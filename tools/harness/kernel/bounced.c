@@ -183,6 +183,39 @@ void h_mapping_refused_served(void)
 	h_serve_end();
 }
 
+/* Asks the service while nothing can be mapped. A thread of it waits. */
+static void ask_in_vain(enum h_kind_number kind)
+{
+	h_refused_mappings = UINT_MAX;
+	h_ask(kind);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_expect(h_refused_mappings != UINT_MAX, "%s maps nothing", h_kinds[kind].name);
+}
+
+/*
+ * A connection is lost, and a device is removed, while a thread of the service waits until it can
+ * map a reply, or the pages of a call. The thread gives up soon.
+ */
+void h_mapping_refused_and_lost(void)
+{
+	h_serve_begin();
+	ask_in_vain(H_READ_4K);
+	h_cm_disconnected();
+	h_pass(100);
+	h_settle();
+	h_expect(!h_objects(), "%u objects of the connection are left", h_objects());
+	h_refused_mappings = 0;
+	h_cm_request();
+	h_settle();
+	ask_in_vain(H_WRITE_4K);
+	h_spawn("a removal", h_device_remove, NULL);
+	h_pass(100);
+	h_settle();
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_serve_end();
+}
+
 /*
  * The pages of a call are unmapped when the call is fetched: threads of the service, all of which
  * may wait for room, are not needed for that.

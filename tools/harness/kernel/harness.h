@@ -515,6 +515,7 @@ void h_bounced_by_page_served(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
+void h_mapping_refused_and_lost(void);
 void h_fetched_unmapped(void);
 
 /* --- regions.c --- */
