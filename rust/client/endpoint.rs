@@ -182,9 +182,10 @@ impl Endpoint {
         if let Some(done) = given_up.iter_mut().find(|buf| !buf.in_flight()) {
             return Ok(core::mem::replace(done, old));
         }
-        // Without room, `old` is freed when the queue pair is drained.
-        let _ = given_up.push_within_capacity(old);
+        let surplus = given_up.push_within_capacity(old);
         drop(given_up);
+        // It is freed when the queue pair has been drained.
+        drop(surplus);
         SendBuf::new(self.pd(), len, GFP_ATOMIC)
     }
 }
