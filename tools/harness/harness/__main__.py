@@ -10,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 from lab.errors import LabError
 from lab.progress import say
 
-from lab import deps, kernel
+from lab import deps, frames, kernel
 
-from . import build, figures, frames
+from . import build, figures
 
 
 def _run(programs: list[build.Program], scenario: str) -> bool:

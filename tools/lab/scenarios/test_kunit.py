@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import ktap, paths
+from lab import frames, ktap, module, paths
 from lab.harness import Lab
 from lab.pair import Pair
 
@@ -15,7 +15,10 @@ from lab.pair import Pair
 @pytest.mark.needs_ours
 @pytest.mark.debug_kernel
 def test_kunit_suites(lab: Lab, pair: Pair) -> None:
-    """Every suite and every case that the sources declare runs and passes."""
+    """Every suite and every case that the sources declare runs and passes, on a small stack."""
+    if lab.kernel.flavour == "plain":  # KASAN has larger frames, and stacks of twice the size.
+        used = frames.of(module.build(lab.kernel, kunit=True).rpcrdma)
+        assert frames.check(used, frames.TESTS_LIMIT)
     declared = ktap.declared(paths.ROOT / "rust")
     pair.unload()
     before = len(pair.client.console())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import frames
+from lab import frames
 
 TEXT = """
 rpcrdma.o:     file format elf64-x86-64
