@@ -183,9 +183,8 @@ impl Endpoint {
             return Ok(core::mem::replace(done, old));
         }
         let surplus = given_up.push_within_capacity(old);
-        drop(given_up);
-        // It is freed when the queue pair has been drained.
-        drop(surplus);
+        // The lock comes first. The surplus is freed when the queue pair has been drained.
+        drop((given_up, surplus));
         SendBuf::new(self.pd(), len, GFP_ATOMIC)
     }
 }

@@ -217,6 +217,32 @@ void h_mapping_refused_and_lost(void)
 }
 
 /*
+ * While calls of others wait for room, a requester that does not answer the RDMA Reads of its call,
+ * which take room, is given less time.
+ */
+void h_mapping_refused_beside(void)
+{
+	unsigned int i;
+
+	h_serve_begin();
+	h_qp->hold = true;
+	h_ask(H_WRITE_4K);
+	h_complete_receive(h_qp);
+	h_settle();
+	for (i = 0; i < 40; i++) {
+		h_refused_mappings = 0;
+		h_cm_request();
+		h_settle();
+		ask_in_vain(H_READ_4K);
+		h_pass(1100);
+		h_settle();
+	}
+	h_expect(!h_objects(), "%u objects of a requester that does not answer are left",
+		 h_objects());
+	h_serve_end();
+}
+
+/*
  * The pages of a call are unmapped when the call is fetched: threads of the service, all of which
  * may wait for room, are not needed for that.
  */

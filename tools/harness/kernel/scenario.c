@@ -266,6 +266,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "mapping_never", h_mapping_never },
 	{ "mapping_refused_served", h_mapping_refused_served },
 	{ "mapping_refused_and_lost", h_mapping_refused_and_lost },
+	{ "mapping_refused_beside", h_mapping_refused_beside },
 	{ "fetched_unmapped", h_fetched_unmapped },
 	{ "regions", h_regions },
 	{ "regions_awaited", h_regions_awaited },
