@@ -23,6 +23,8 @@ void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
 void h_mapping_never_served(void);
+void h_mapping_refused_and_lost(void);
+void h_mapping_refused_beside(void);
 void h_fetched_unmapped(void);
 
 /* --- regions.c --- */
