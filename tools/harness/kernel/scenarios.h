@@ -19,6 +19,7 @@ void h_bounced_calls(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
 void h_bounced_by_page(void);
+void h_bounced_by_page_served(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
