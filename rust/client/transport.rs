@@ -96,11 +96,8 @@ impl Client {
     pub(super) fn registered(&self, net: u64, peer: Peer) -> Option<&Registered> {
         if self.registered.as_ref().is_none() {
             // Only one connection is made at a time, so no other task sets the entry.
-            let registered = self
-                .context
-                .connections
-                .register(Role::Client, net, peer)
-                .ok()?;
+            let registry = &self.context.connections;
+            let registered = registry.register(Role::Client, net, peer).ok()?;
             let _ = self.registered.populate(registered);
         }
         self.registered.as_ref()

@@ -29,6 +29,7 @@ pub(crate) const PARAMS: ConnectParams<'_> = ConnectParams {
     retry_count: 6,
     rnr_retry_count: 0,
     flow_control: false,
+    traffic_class: None,
 };
 
 /// A connection with both its ends.
@@ -48,7 +49,7 @@ pub(crate) fn resolved(
 ) -> Result<End> {
     let events = Events::new()?;
     let cm = CmId::new(net, events.clone())?;
-    cm.resolve_addr(addr, TIMEOUT_MS)?;
+    cm.resolve_addr(addr, None, TIMEOUT_MS)?;
     events.wait_for(Progress::AddrResolved)?;
     cm.resolve_route(TIMEOUT_MS)?;
     events.wait_for(Progress::RouteResolved)?;
@@ -64,7 +65,7 @@ impl Pair {
         kept: &Arc<Kept>,
     ) -> Result<Self> {
         let waiter = Waiter::new()?;
-        let listener = Listener::new(net, addr, 4, waiter.handler()?)?;
+        let listener = Listener::new(net, addr, None, 4, waiter.handler()?)?;
         let client = resolved(net, addr, devices, kept)?;
         client.cm.connect(&PARAMS)?;
 

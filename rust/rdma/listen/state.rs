@@ -57,6 +57,8 @@ struct Listening {
     up: bool,
     /// The address to listen on. Its port is set when the listener starts.
     addr: SockAddr,
+    /// The traffic class of connections over iWARP.
+    class: Option<u8>,
     backlog: i32,
 }
 
@@ -75,7 +77,7 @@ impl ListenerState {
     ///
     /// `EINVAL` if `backlog` does not fit an `i32`; `ENOMEM`.
     pub(super) fn new(
-        addr: &SockAddr,
+        (addr, class): (&SockAddr, Option<u8>),
         backlog: u32,
         handler: Arc<ListenHandler>,
     ) -> Result<Arc<Self>> {
@@ -83,6 +85,7 @@ impl ListenerState {
             id: None,
             up: false,
             addr: *addr,
+            class,
             backlog: i32::try_from(backlog).map_err(|_| EINVAL)?,
         };
         let requests = Requests::new(u32_as_usize(backlog))?;
@@ -258,6 +261,9 @@ impl Listening {
         // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
         // copied.
         unsafe {
+            if let Some(class) = self.class {
+                bindings::rdma_set_service_type(id.as_ptr(), class.into());
+            }
             if u32::from(self.addr.family()) == bindings::AF_INET6 {
                 to_result(bindings::rdma_set_afonly(id.as_ptr(), 1))?;
             }

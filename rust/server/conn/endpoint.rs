@@ -373,8 +373,7 @@ impl Accepted {
         *self.endpoint.lock() = Some(ep);
     }
 
-    /// Makes a worker close the connection, unless that was ordered before. Process context; does
-    /// not sleep.
+    /// Makes a worker close the connection, unless that was ordered before. May sleep.
     pub(crate) fn give_up(&self) {
         let taken = self.endpoint.lock().take();
         if let Some(ep) = taken {

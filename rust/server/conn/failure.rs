@@ -13,14 +13,14 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Full;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::endpoint::{Conn, Endpoint, QueuePair};
 use super::{endpoint, session};
 use crate::compat::code::EPROTO;
 use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
-use crate::mem::SockAddr;
+use crate::mem::{MemallocScope, SockAddr};
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace::{self, Lazy, Peer};
@@ -271,15 +271,16 @@ impl Endpoint {
 /// The watch over all connections.
 #[pin_data]
 pub(crate) struct Watch {
+    /// Memory for this vector is allocated without I/O.
     #[pin]
-    connections: SpinLock<KVec<Arc<Endpoint>>>,
+    connections: Mutex<KVec<Arc<Endpoint>>>,
 }
 
 impl Watch {
     /// Makes a watch without connections.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            connections <- new_spinlock!(KVec::new(), "rpcrdma::Watch::connections"),
+            connections <- new_mutex!(KVec::new(), "rpcrdma::Watch::connections"),
         })
     }
 
@@ -289,36 +290,13 @@ impl Watch {
     ///
     /// `ENOMEM`.
     pub(crate) fn add(&self, ep: Arc<Endpoint>) -> Result {
-        loop {
-            let mut connections = self.connections.lock();
-            if connections.len() < connections.capacity() {
-                // There is space.
-                let _ = connections.push_within_capacity(ep);
-                return Ok(());
-            }
-            let more = connections.len() + 16;
-            drop(connections);
-            self.grow(more)?;
-        }
-    }
-
-    /// Makes space for `most` connections. May sleep.
-    fn grow(&self, most: usize) -> Result {
-        let mut larger = KVec::with_capacity(most, GFP_KERNEL)?;
-        let mut connections = self.connections.lock();
-        if connections.len() < larger.capacity() {
-            for ep in connections.drain_all() {
-                // There is space.
-                let _ = larger.push_within_capacity(ep);
-            }
-            core::mem::swap(&mut *connections, &mut larger);
-        }
-        drop(connections);
-        drop(larger);
+        // The removal of a device takes this lock, and writeback may wait for the removal.
+        let _noio = MemallocScope::noio();
+        self.connections.lock().push(ep, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Stops watching a connection.
+    /// Stops watching a connection. May sleep.
     pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
         let mut connections = self.connections.lock();
         let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);

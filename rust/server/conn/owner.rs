@@ -87,10 +87,13 @@ impl Owner {
     }
 
     /// Removes the client transport of the backchannel, which drops its reference to the
-    /// connection: the connection is closed. Not for the completion worker.
+    /// connection: the connection is closed, and the calls over it end. Not for the completion
+    /// worker.
     pub(crate) fn end_backchannel(&self) {
         if let Some(xprt) = self.0.backchannel.take() {
             drop(xprt.data().take_endpoint());
+            // A thread of the service does the same, but all of them may be busy.
+            xprt.disconnect_done();
         }
     }
 

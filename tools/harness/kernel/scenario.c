@@ -293,6 +293,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "class_refused", h_class_refused },
 	{ "class_refused_mounted", h_class_refused_mounted },
 	{ "invalidation_refused", h_invalidation_refused },
+	{ "swap_refused", h_swap_refused },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },
 	{ "replies_refused", h_replies_refused },
@@ -303,5 +304,11 @@ const struct h_scenario h_scenarios[] = {
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },
+	{ "class_requested", h_class_requested },
+	{ "class_accepted", h_class_accepted },
+	{ "class_listened", h_class_listened },
+	{ "recall", h_recall },
+	{ "recall_lost", h_recall_lost },
+	{ "recall_removed_while_busy", h_recall_removed_while_busy },
 	{}
 };
