@@ -77,6 +77,8 @@ void h_class_listened(void);
 void h_recall(void);
 void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
+void h_recall_shut_down(void);
+void h_recall_unanswered(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
