@@ -289,12 +289,12 @@ void h_mapping_refused_beside(void)
 	h_ask(H_WRITE_4K);
 	h_complete_receive(h_qp);
 	h_settle();
-	for (i = 0; i < 40; i++) {
+	for (i = 0; i < 34; i++) {
 		h_refused_mappings = 0;
 		h_cm_request();
 		h_settle();
 		ask_in_vain(H_READ_4K);
-		h_pass(1100);
+		h_pass(1300);
 		h_settle();
 	}
 	h_expect(!h_objects(), "%u objects of a requester that does not answer are left",
