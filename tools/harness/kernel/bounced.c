@@ -243,14 +243,20 @@ void h_mapping_never_served(void)
 	h_serve_end();
 }
 
-/* Asks the service while nothing can be mapped. A thread of it waits. */
-static void ask_in_vain(enum h_kind_number kind)
+/* Asks the service, or repeats a call, while nothing can be mapped. A thread of it waits. */
+static u32 ask_in_vain(enum h_kind_number kind, u32 again)
 {
+	u32 xid = again;
+
 	h_refused_mappings = UINT_MAX;
-	h_ask(kind);
+	if (again)
+		h_ask_again(again);
+	else
+		xid = h_ask(kind);
 	h_complete_receive(h_qp);
 	h_settle();
 	h_expect(h_refused_mappings != UINT_MAX, "%s maps nothing", h_kinds[kind].name);
+	return xid;
 }
 
 /*
@@ -260,7 +266,7 @@ static void ask_in_vain(enum h_kind_number kind)
 void h_mapping_refused_and_lost(void)
 {
 	h_serve_begin();
-	ask_in_vain(H_READ_4K);
+	ask_in_vain(H_READ_4K, 0);
 	h_cm_disconnected();
 	h_pass(100);
 	h_settle();
@@ -268,7 +274,7 @@ void h_mapping_refused_and_lost(void)
 	h_refused_mappings = 0;
 	h_cm_request();
 	h_settle();
-	ask_in_vain(H_WRITE_4K);
+	ask_in_vain(H_WRITE_4K, 0);
 	h_spawn("a removal", h_device_remove, NULL);
 	h_pass(100);
 	h_settle();
@@ -283,6 +289,7 @@ void h_mapping_refused_and_lost(void)
 void h_mapping_refused_beside(void)
 {
 	unsigned int i;
+	u32 xid = 0;
 
 	h_serve_begin();
 	h_qp->hold = true;
@@ -293,7 +300,7 @@ void h_mapping_refused_beside(void)
 		h_refused_mappings = 0;
 		h_cm_request();
 		h_settle();
-		ask_in_vain(H_READ_4K);
+		xid = ask_in_vain(H_READ_4K, xid);
 		h_pass(1300);
 		h_settle();
 	}
