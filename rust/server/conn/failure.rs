@@ -189,9 +189,9 @@ pub(crate) fn report(conn: &Conn, xid: u32, breach: RequesterBreach) {
 pub(crate) const INTERVAL_MS: u32 = 10_000;
 /// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
-/// That number for a connection that has pages for which other connections wait. The preceding
-/// check probes the requester, because without a probe even a fast requester may cause no
-/// completion.
+/// That number for a connection that has pages, or space in the DMA layer, for which others wait.
+/// The preceding check probes the requester, because without a probe even a fast requester may
+/// cause no completion.
 const PATIENCE_IF_SHORT: u32 = 2;
 /// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
@@ -221,7 +221,7 @@ pub(crate) enum Measure {
 impl Silence {
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
-    /// check. `hoards`: the connection has pages for which other connections wait.
+    /// check. `hoards`: the connection has pages, or space in the DMA layer, for which others wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
         let stuck = self.owes || (outstanding && retired == self.retired);
         self.stuck = if stuck { self.stuck + 1 } else { 0 };

@@ -213,12 +213,17 @@ static bool refused(size_t size)
 	return size >= h_least_refused && h_refused_mappings && h_refused_mappings--;
 }
 
+static bool refused_piece(size_t size)
+{
+	return (h_no_long_room && size > PAGE_SIZE) || refused(size);
+}
+
 dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offset, size_t size,
 			      enum dma_data_direction way, unsigned long attrs)
 {
 	u64 addr = (u64)page_address(page) + offset;
 
-	if (refused(size))
+	if (refused_piece(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -235,7 +240,7 @@ dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
 {
 	u64 addr = (u64)phys_to_virt(phys);
 
-	if (refused(size))
+	if (refused_piece(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
