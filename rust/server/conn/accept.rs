@@ -169,8 +169,7 @@ impl Prepared {
         let watch = &self.accepted.service().watch;
         watch.add(self.endpoint.clone())?;
         let class = TRAFFIC_CLASS.byte();
-        let accepted = self.endpoint.accept(self.settings, self.reads, class);
-        if let Err(error) = accepted {
+        if let Err(error) = self.endpoint.accept(self.settings, self.reads, class) {
             watch.remove(&self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
             return Err(error);
