@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Open files for writing while a client may hold delegations: conflict.py DIRECTORY COUNT [GO].
 
-Runs where the files are local, 16 at a time: f0, f1 and so on each get one line more.
+Runs where the files are local, 16 at a time or as many as the variable AT_ONCE says: f0, f1 and so
+on each get one line more.
 Prints the seconds that the slowest one took. With GO, it waits until a file of this name exists,
 so that the time that Python needs to start is over by then.
 """
@@ -27,7 +28,7 @@ def main():
     while not all(map(os.path.exists, sys.argv[3:])):
         time.sleep(0.1)
     paths = [f"{directory}/f{number}" for number in range(count)]
-    with ThreadPoolExecutor(16) as pool:
+    with ThreadPoolExecutor(int(os.environ.get("AT_ONCE", "16"))) as pool:
         print(max(pool.map(append, paths)))
 
 

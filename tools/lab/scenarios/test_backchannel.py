@@ -252,3 +252,72 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
         assert done.status == 0, done.stderr.decode()
         pair.unload(5)
         pair.load()
+
+
+#: Conflicting opens at a time, and the seconds for which the client has no device.
+OPENS, ABSENCE = 30, 1.0
+#: Seconds after which the server has no call left on the connection that has ended.
+CALLS_END = 5.0
+#: Seconds within which the server revokes a delegation whose recall was lost: the lease (10 s), and
+#: the time until its next look.
+REVOKED = 25.0
+#: The number of the server's calls to its client.
+CALLS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | grep -c nfs4_cb || true"
+
+
+def _await_conflict(pair: Pair) -> None:
+    """Waits until an open on the server waits for a delegation to be returned."""
+    deadline = time.monotonic() + 10 * pair.setup.patience
+    while pair.server.run("grep -q BREAKING /proc/locks").status:
+        assert time.monotonic() < deadline, "no open waits"
+
+
+def _remove_amid_recalls(pair: Pair) -> tuple[int, float]:
+    """Removes the client's device while the server recalls delegations, and adds it again.
+
+    Returns the process of the opens on the server, and the time when they began.
+    """
+    kind = pair.setup.link
+    pair.server.sh("rm -f /tmp/go")
+    opens = f"AT_ONCE={OPENS} exec python3 /lab/conflict.py /srv/export/d {OPENS} /tmp/go"
+    conflict = pair.server.vm.start(opens)
+    time.sleep(2 * pair.setup.patience)
+    began = time.monotonic()
+    pair.server.sh("touch /tmp/go")
+    _await_conflict(pair)
+    pair.client.sh(f"rdma link del {kind}0", timeout=120)
+    time.sleep(ABSENCE)
+    pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+    return conflict, began
+
+
+@pytest.mark.both_roles
+@pytest.mark.server_long
+@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.full)])
+def test_removal_amid_recalls(pair: Pair, rounds: int) -> None:
+    """The server's calls end when the connection ends, and no delegation keeps it waiting.
+
+    nfsd drops a recall that it begins while the client has no connection for callbacks
+    (Documentation/lab-traps.rst). Such an open ends when the client returns its delegations.
+    """
+    for _ in range(rounds):
+        _prepare(pair, OPENS)
+        pair.mount("4.2")
+        holder = _hold(pair, OPENS)
+        _take(pair, OPENS, OPENS // 2)
+        conflict, began = _remove_amid_recalls(pair)
+        time.sleep(CALLS_END)
+        assert int(pair.server.sh(CALLS)) == 0
+        while not (done := pair.server.vm.agent.poll(conflict)):
+            if time.monotonic() > began + REVOKED * pair.setup.patience:
+                break
+            time.sleep(0.2)
+        took = f"{float(done.stdout):.1f} s" if done else "until the umount"
+        print(f"the slowest open took {took}")
+        pair.client.sh("pkill -x sleep")
+        pair.client.vm.agent.wait(holder, 30)
+        pair.umount()
+        done = done or pair.server.vm.agent.wait(conflict, 30)
+        assert done.status == 0, done.stderr.decode()
+        lines = pair.server.sh("cat /srv/export/d/f*").splitlines()
+        assert lines.count("conflict") == OPENS
