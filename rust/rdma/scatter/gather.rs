@@ -116,8 +116,8 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily out
-    /// of space.
+    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily
+    /// out of space.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Option<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
