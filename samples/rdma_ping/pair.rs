@@ -191,7 +191,7 @@ impl Pair {
         drop((read, write));
         let mut bytes = KVec::from_elem(0, block::LEN, GFP_KERNEL)?;
         client.to_write.read(&mut bytes)?;
-        let whole = is_pattern(!n, &bytes) && client.pool.available() == 2;
+        let whole = is_pattern(!n, &bytes) && client.pool.counts().idle == 2;
         if whole {
             Ok(())
         } else {
@@ -240,9 +240,9 @@ impl Pair {
         drop(lists);
         drop(read);
         // The region is live, so the pool must not return it again.
-        let alone = client.pool.available() == 1;
+        let alone = client.pool.counts().idle == 1;
         client.qp.drain();
-        let drained = client.qp.is_drained() && client.pool.available() == 1;
+        let drained = client.qp.is_drained() && client.pool.counts().idle == 1;
         let refused = client.qp.post_send(TAG, [], out, wire::LEN, false).is_err();
         if alone && drained && refused {
             Ok(())

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::time::msecs_to_jiffies;
-use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, WorkItem};
+use kernel::workqueue::{new_delayed_work, new_work, DelayedWork, Work, WorkItem};
 
 use super::request::Requests;
 use super::{ListenEvent, ListenHandler, Lost};
@@ -136,7 +136,7 @@ impl ListenerState {
         (this.handler)(ListenEvent::Lost(why));
         this.lost.store(true, Relaxed);
         // If the item is queued already, the worker sees the flag.
-        let _ = workqueue::system_unbound().enqueue::<_, AT_ONCE>(this);
+        let _ = work::system().enqueue::<_, AT_ONCE>(this);
     }
 
     /// Listens again with a new cm_id, if the one in use is lost. May sleep.
@@ -156,8 +156,7 @@ impl ListenerState {
         // The lock is held, so that the end of the listener, which takes the lock first, finds this
         // item queued.
         let delay = msecs_to_jiffies(RETRY_MS).max(1);
-        let queue = workqueue::system_unbound();
-        let _ = queue.enqueue_delayed::<_, RETRY>(this.clone(), delay);
+        let _ = work::system().enqueue_delayed::<_, RETRY>(this.clone(), delay);
     }
 
     /// Replaces the cm_id by one that is not bound. Returns `None` if there is no cm_id. May sleep.

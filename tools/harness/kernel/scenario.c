@@ -261,10 +261,13 @@ const struct h_scenario h_scenarios[] = {
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
 	{ "bounced_by_page", h_bounced_by_page },
+	{ "bounced_by_page_served", h_bounced_by_page_served },
 	{ "mapping_refused", h_mapping_refused },
 	{ "mapping_never", h_mapping_never },
 	{ "mapping_refused_served", h_mapping_refused_served },
 	{ "mapping_never_served", h_mapping_never_served },
+	{ "mapping_refused_and_lost", h_mapping_refused_and_lost },
+	{ "mapping_refused_beside", h_mapping_refused_beside },
 	{ "fetched_unmapped", h_fetched_unmapped },
 	{ "regions", h_regions },
 	{ "regions_awaited", h_regions_awaited },
@@ -310,5 +313,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "recall", h_recall },
 	{ "recall_lost", h_recall_lost },
 	{ "recall_removed_while_busy", h_recall_removed_while_busy },
+	{ "recall_shut_down", h_recall_shut_down },
+	{ "recall_unanswered", h_recall_unanswered },
 	{}
 };

@@ -19,10 +19,13 @@ void h_bounced_calls(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
 void h_bounced_by_page(void);
+void h_bounced_by_page_served(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
 void h_mapping_never_served(void);
+void h_mapping_refused_and_lost(void);
+void h_mapping_refused_beside(void);
 void h_fetched_unmapped(void);
 
 /* --- regions.c --- */
@@ -74,6 +77,8 @@ void h_class_listened(void);
 void h_recall(void);
 void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
+void h_recall_shut_down(void);
+void h_recall_unanswered(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
