@@ -117,7 +117,10 @@ impl kernel::Module for Module {
 }
 
 /// Registers files below `/proc/sys`, or says in the log that they are missing.
-fn tunables(path: &'static CStr, entries: &[&[sysctl::Sysctl]]) -> Option<sysctl::Registration> {
+fn tunables(
+    path: &'static CStr,
+    entries: &[&[&'static dyn sysctl::Sysctl]],
+) -> Option<sysctl::Registration> {
     sysctl::Registration::new(path, entries)
         .inspect_err(|_| pr_warn!("no tunables in /proc/sys/{}\n", path))
         .ok()

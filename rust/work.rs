@@ -109,6 +109,13 @@ impl Drop for Queue {
     }
 }
 
+/// Returns the system's unbound workqueue (`system_dfl_wq`), which has no rescuer. The kernel crate
+/// has only the deprecated `system_unbound()`, for whose first use the kernel warns.
+pub(crate) fn system() -> &'static workqueue::Queue {
+    // SAFETY: The workqueue exists while the kernel runs.
+    unsafe { workqueue::Queue::from_raw(bindings::system_dfl_wq) }
+}
+
 /// Returns the work item of a value as the C functions take it.
 fn raw_work<T, const ID: u64>(value: &Arc<T>) -> *mut bindings::work_struct
 where
@@ -138,17 +145,13 @@ where
 {
     let work = raw_work::<T, ID>(value);
     // SAFETY: `HasDelayedWork` promises that the item is that of a `delayed_work`. Its constructor
-    // initialised both, and `value` keeps them.
-    let queued = unsafe {
-        bindings::cancel_delayed_work_sync(kernel::container_of!(
-            work,
-            bindings::delayed_work,
-            work
-        ))
-    };
-    // SAFETY: The item was queued and no longer runs, so nothing else releases the reference that
-    // the workqueue had.
-    queued.then(|| unsafe { Arc::from_raw(Arc::as_ptr(value)) })
+    // initialised both, and `value` keeps them. If the item was queued, nothing else releases the
+    // reference that the workqueue had, because the item no longer runs.
+    unsafe {
+        let delayed = kernel::container_of!(work, bindings::delayed_work, work);
+        let queued = bindings::cancel_delayed_work_sync(delayed);
+        queued.then(|| Arc::from_raw(Arc::as_ptr(value)))
+    }
 }
 
 /// A function that a worker of the system calls periodically, in process context. Dropping the
@@ -199,14 +202,9 @@ impl Ticking {
     /// Queues the next call. Timers that are not urgent expire together, so that the CPU wakes up
     /// once for all of them.
     fn queue(self: Arc<Self>) {
-        // SAFETY: The function computes a number of jiffies from another. The workqueue of the
-        // system exists while the kernel runs. The crate has only the deprecated
-        // `system_unbound()`, for whose first use the kernel warns.
-        let (delay, queue) = unsafe {
-            let delay = bindings::round_jiffies_relative(self.interval);
-            (delay, workqueue::Queue::from_raw(bindings::system_dfl_wq))
-        };
-        let _ = queue.enqueue_delayed(self, delay);
+        // SAFETY: The function computes a number of jiffies from another.
+        let delay = unsafe { bindings::round_jiffies_relative(self.interval) };
+        let _ = system().enqueue_delayed(self, delay);
     }
 }
 

@@ -121,6 +121,7 @@ impl kernel::Module for Ping {
             listener = Some(Listener::new(
                 Net::init(),
                 &test.addr(),
+                None,
                 4,
                 waiter.handler()?,
             )?);

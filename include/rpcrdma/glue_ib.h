@@ -39,6 +39,7 @@ unsigned int rr_ib_dma_longest(struct ib_device *dev);
 
 void rr_ib_renew_key(struct ib_mr *mr);
 
+bool rr_rdma_is_roce(const struct rdma_cm_id *id);
 int rr_ibdev_to_node(struct ib_device *dev);
 
 #endif /* _RPCRDMA_GLUE_IB_H */

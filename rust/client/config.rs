@@ -36,6 +36,8 @@ static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"
 /// The largest alignment in bytes for the payload of an inline call. The payload is not aligned if
 /// this is 0, or if the server does not ask for an alignment.
 pub(super) static PADDING: IntSysctl = IntSysctl::new(c"rdma_inline_write_padding", 0, 0, 4096);
+/// The traffic class of a connection's packets; -1 for the default of the device's port.
+pub(super) static TRAFFIC_CLASS: IntSysctl = IntSysctl::new(c"rdma_traffic_class", -1, -1, 255);
 /// This tunable has no effect, as in the stock module; scripts may set it.
 static MEMREG: IntSysctl = IntSysctl::new(c"rdma_memreg_strategy", 5, 0, 6);
 /// This tunable has no effect, as in the stock module; scripts may set it.
@@ -44,15 +46,16 @@ static PAD_OPTIMIZE: IntSysctl = IntSysctl::new(c"rdma_pad_optimize", 0, i32::MI
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module, and the version, which is ours.
-pub(crate) static KNOBS: [Sysctl; 7] = [
-    Sysctl::Int(&SLOTS),
-    Sysctl::Int(&INLINE_READ),
-    Sysctl::Int(&INLINE_WRITE),
-    Sysctl::Int(&PADDING),
-    Sysctl::Int(&MEMREG),
-    Sysctl::Int(&PAD_OPTIMIZE),
-    Sysctl::Enum(&VERSION),
+/// The tunables: names, defaults and ranges of the stock module, and two that only this module has.
+pub(crate) static KNOBS: [&dyn Sysctl; 8] = [
+    &SLOTS,
+    &INLINE_READ,
+    &INLINE_WRITE,
+    &PADDING,
+    &MEMREG,
+    &PAD_OPTIMIZE,
+    &TRAFFIC_CLASS,
+    &VERSION,
 ];
 
 impl Config {

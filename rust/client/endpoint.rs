@@ -182,9 +182,9 @@ impl Endpoint {
         if let Some(done) = given_up.iter_mut().find(|buf| !buf.in_flight()) {
             return Ok(core::mem::replace(done, old));
         }
-        // Without room, `old` is freed when the queue pair is drained.
-        let _ = given_up.push_within_capacity(old);
-        drop(given_up);
+        let surplus = given_up.push_within_capacity(old);
+        // The lock comes first. The surplus is freed when the queue pair has been drained.
+        drop((given_up, surplus));
         SendBuf::new(self.pd(), len, GFP_ATOMIC)
     }
 }
@@ -265,7 +265,7 @@ impl Regions {
     /// Those of [`MrPool::grow`]. Regions that were allocated before the failure remain.
     fn refill(&self) -> Result {
         for pool in self.each() {
-            if pool.take_starved() && pool.available() < BATCH {
+            if pool.take_starved() && pool.counts().idle < BATCH {
                 pool.grow(BATCH)?;
             }
         }

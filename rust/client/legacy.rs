@@ -61,7 +61,7 @@ static CONF: IntSysctl = IntSysctl::new(c"rdma_conf", 0, 0, 1);
 static READ_CHUNKS: IntSysctl = IntSysctl::new(c"rdma_read_chunks", 0, 0, 1);
 
 /// The tunables of this folder.
-pub(crate) static KNOBS: [Sysctl; 2] = [Sysctl::Int(&CONF), Sysctl::Int(&READ_CHUNKS)];
+pub(crate) static KNOBS: [&dyn Sysctl; 2] = [&CONF, &READ_CHUNKS];
 
 /// The time in milliseconds within which the server must answer.
 const PATIENCE_MS: u32 = 5_000;

@@ -96,11 +96,8 @@ impl Client {
     pub(super) fn registered(&self, net: u64, peer: Peer) -> Option<&Registered> {
         if self.registered.as_ref().is_none() {
             // Only one connection is made at a time, so no other task sets the entry.
-            let registered = self
-                .context
-                .connections
-                .register(Role::Client, net, peer)
-                .ok()?;
+            let registry = &self.context.connections;
+            let registered = registry.register(Role::Client, net, peer).ok()?;
             let _ = self.registered.populate(registered);
         }
         self.registered.as_ref()
@@ -139,8 +136,13 @@ impl XprtRef for XprtHandle<Client> {
         self.force_disconnect();
     }
 
+    /// Without a credit, the mount would hang until the server answers calls for which nothing
+    /// waits. The connection is closed.
     fn set_credits(&self, credits: u32) {
-        (**self).set_credits(credits);
+        match credits {
+            0 => self.force_disconnect(),
+            _ => (**self).set_credits(credits),
+        }
     }
 }
 

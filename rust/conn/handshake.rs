@@ -46,6 +46,7 @@ pub(crate) fn request<O: XprtRef>(
         // A peer that has posted no Receive has broken the credit rules.
         rnr_retry_count: 0,
         flow_control: false,
+        traffic_class: None,
     })
 }
 
@@ -59,13 +60,19 @@ pub(crate) fn read_depth(request: &Request) -> Option<u8> {
 impl<R: Role> Connection<R> {
     /// Accepts the peer's request for a connection, and announces `settings`. `reads` is the number
     /// of RDMA Reads that this side will have outstanding, as [`read_depth`] returns it, and
-    /// `served` the number of those of the peer that are served. An event of the connection
-    /// manager, or the peer's first message, ends the handshake. May sleep.
+    /// `served` the number of those of the peer that are served. `traffic_class` is that of
+    /// [`ConnectParams`]. An event of the connection manager, or the peer's first message, ends the
+    /// handshake. May sleep.
     ///
     /// # Errors
     ///
     /// Those of [`CmId::accept`].
-    pub(crate) fn accept(&self, settings: Settings, (reads, served): (u8, u8)) -> Result {
+    pub(crate) fn accept(
+        &self,
+        settings: Settings,
+        (reads, served): (u8, u8),
+        traffic_class: Option<u8>,
+    ) -> Result {
         self.parts.cm.set_ack_timeout(ACK_TIMEOUT)?;
         let private_data = PrivateData::new(settings);
         self.parts.cm.accept(&ConnectParams {
@@ -80,6 +87,7 @@ impl<R: Role> Connection<R> {
             // grant.
             rnr_retry_count: 0,
             flow_control: false,
+            traffic_class,
         })
     }
 }

@@ -164,15 +164,9 @@ impl fmt::Display for Registry {
 impl Entry {
     fn new(id: u64, role: Role, net: u64, peer: Peer) -> Result<Arc<Self>> {
         let now = Instant::now();
-        let history = History {
-            connects: 0,
-            lost: Loss::None,
-            failures: 0,
-            error: 0,
-        };
         let state = State {
             peer,
-            history,
+            history: History::default(),
             since: now,
             failing: None,
             current: None,

@@ -106,6 +106,11 @@ void rr_ib_renew_key(struct ib_mr *mr)
 	ib_update_fast_reg_key(mr, ib_inc_rkey(mr->rkey));
 }
 
+bool rr_rdma_is_roce(const struct rdma_cm_id *id)
+{
+	return rdma_protocol_roce(id->device, id->port_num);
+}
+
 int rr_ibdev_to_node(struct ib_device *dev)
 {
 	return ibdev_to_node(dev);

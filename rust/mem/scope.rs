@@ -9,12 +9,12 @@
 //!
 //! C header: [`include/linux/sched/mm.h`](srctree/include/linux/sched/mm.h)
 
-use kernel::bindings::{PF_MEMALLOC, PF_MEMALLOC_NOFS, PF_MEMALLOC_NOIO};
+use kernel::bindings::{PF_MEMALLOC_NOFS, PF_MEMALLOC_NOIO};
 use kernel::types::NotThreadSafe;
 
 use crate::raw;
 
-/// A scope that restricts or extends the allocations of the task, until the value is dropped.
+/// A scope that restricts the allocations of the task, until the value is dropped.
 /// Scopes of one kind end in the reverse order of their beginning.
 #[must_use = "the scope ends when the value is dropped"]
 pub(crate) struct MemallocScope {
@@ -33,12 +33,6 @@ impl MemallocScope {
     /// (`memalloc_nofs_save()`).
     pub(crate) fn nofs() -> Self {
         Self::enter(PF_MEMALLOC_NOFS)
-    }
-
-    /// Enters a scope in which allocations use the memory reserves and start no reclaim
-    /// (`memalloc_noreclaim_save()`).
-    pub(crate) fn noreclaim() -> Self {
-        Self::enter(PF_MEMALLOC)
     }
 
     fn enter(flag: u32) -> Self {

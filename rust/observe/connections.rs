@@ -23,9 +23,10 @@ pub(crate) enum Role {
 }
 
 /// The reason why a transport lost its latest connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loss {
     /// No connection was lost.
+    #[default]
     None,
     /// The device or its address was removed.
     Device,
@@ -40,7 +41,7 @@ pub(crate) enum Loss {
 }
 
 /// The history of a transport.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct History {
     /// Connections made.
     pub(crate) connects: u32,
@@ -138,11 +139,9 @@ pub(crate) struct Pause {
 
 impl Pause {
     fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_fmt(fmt!(" failing_s={}", self.failing))?;
-        match self.next {
-            Some(next) => f.write_fmt(fmt!(" next_attempt_s={next}")),
-            None => f.write_str(" next_attempt_s=-1"),
-        }
+        let next = self.next.map_or(Ok(-1), i64::try_from);
+        let next = next.unwrap_or(i64::MAX);
+        f.write_fmt(fmt!(" failing_s={} next_attempt_s={next}", self.failing))
     }
 }
 
@@ -195,7 +194,8 @@ impl Loss {
 
 impl fmt::Display for Line<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (role, state) = (self.role.name(), state(self.up));
+        let state = if self.up.is_some() { "up" } else { "down" };
+        let role = self.role.name();
         let (id, net, peer, history) = (self.id, self.net, self.peer, &self.history);
         f.write_fmt(fmt!(
             "id={id} role={role} net={net} peer={peer} state={state}"
@@ -245,13 +245,6 @@ impl Up {
         let invalidation = u32::from(sizes.remote_invalidation);
         let backward = u32::from(self.backward);
         f.write_fmt(fmt!(" invalidation={invalidation} backward={backward}"))
-    }
-}
-
-const fn state(up: Option<&Up>) -> &'static str {
-    match up {
-        Some(_) => "up",
-        None => "down",
     }
 }
 

@@ -14,6 +14,7 @@ use crate::compat::code::ENOTCONN;
 use crate::mem::{Net, SockAddr};
 use crate::raw as bindings;
 
+mod accept;
 mod event;
 mod ident;
 
@@ -36,6 +37,9 @@ pub(crate) struct ConnectParams<'a> {
     pub(crate) rnr_retry_count: u8,
     /// Whether the transport's end-to-end flow control is used.
     pub(crate) flow_control: bool,
+    /// The traffic class of this side's packets over RoCE, or `None` for that of the request. Not
+    /// used for connecting.
+    pub(crate) traffic_class: Option<u8>,
 }
 
 impl ConnectParams<'_> {
@@ -73,7 +77,7 @@ impl ConnectParams<'_> {
 /// ```
 /// let events = Events::new()?;
 /// let cm = CmId::new(net, events.clone())?;
-/// cm.resolve_addr(addr, TIMEOUT_MS)?;
+/// cm.resolve_addr(addr, None, TIMEOUT_MS)?;
 /// events.wait_for(Progress::AddrResolved)?;
 /// cm.resolve_route(TIMEOUT_MS)?;
 /// events.wait_for(Progress::RouteResolved)?;
@@ -122,15 +126,27 @@ impl<H: CmHandler> CmId<H> {
     /// Starts to resolve the peer's address. The result is [`CmEvent::AddrResolved`] or
     /// [`CmEvent::AddrError`].
     ///
+    /// `class` is the traffic class of the connection's packets: the byte of the IPv4 or IPv6
+    /// header that has the DSCP. `None` means the default of the device's port. Over RoCE the
+    /// peer's packets have the same class, unless the peer changes that.
+    ///
     /// # Errors
     ///
     /// `EINVAL` if the address was resolved before; `ENETUNREACH` if there is no route; `ENODEV` if
     /// the route leads through no RDMA device; or another error of the connection manager.
-    pub(crate) fn resolve_addr(&self, peer: &SockAddr, timeout_ms: u32) -> Result {
+    pub(crate) fn resolve_addr(
+        &self,
+        peer: &SockAddr,
+        class: Option<u8>,
+        timeout_ms: u32,
+    ) -> Result {
         self.ident.exclusively(|id| {
             // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
             // is copied.
             to_result(unsafe {
+                if let Some(class) = class {
+                    bindings::rdma_set_service_type(id, class.into());
+                }
                 bindings::rdma_resolve_addr(
                     id,
                     core::ptr::null_mut(),
@@ -212,16 +228,6 @@ impl<H: CmHandler> CmId<H> {
     /// `EINVAL` if the cm_id did not arrive with a request, or if the peer abandoned the request,
     /// which the connection manager has then rejected.
     pub(crate) fn accept(&self, params: &ConnectParams<'_>) -> Result {
-        let mut params = params.raw()?;
-        self.ident.exclusively(|id| {
-            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The parameters are valid,
-            // and are copied. `rdma_accept` must be called with the handler locked.
-            to_result(unsafe {
-                bindings::rdma_lock_handler(id);
-                let error = bindings::rdma_accept(id, &raw mut params);
-                bindings::rdma_unlock_handler(id);
-                error
-            })
-        })
+        self.ident.accept(params.raw()?, params.traffic_class)
     }
 }

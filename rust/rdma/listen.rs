@@ -62,7 +62,7 @@ pub(crate) type ListenHandler = dyn Fn(ListenEvent) + Send + Sync;
 /// The side that accepts:
 ///
 /// ```
-/// let listener = Listener::new(net, addr, 4, waiter.handler()?)?;
+/// let listener = Listener::new(net, addr, None, 4, waiter.handler()?)?;
 /// // ...
 /// let request = waiter.request(&listener)?;
 /// if !request.private_data().starts_with(HELLO) {
@@ -84,7 +84,8 @@ impl Listener {
     /// Starts to listen on `addr`. With port 0 the connection manager chooses a port. `backlog` is
     /// the largest number of queued requests; a further one is rejected. A listener on an IPv6
     /// address accepts no IPv4 connections, so that two listeners can use the wildcard addresses of
-    /// both families at the same port.
+    /// both families at the same port. `class` is the traffic class of this side's packets over
+    /// iWARP; [`ConnectParams`](super::cm::ConnectParams) has that over RoCE.
     ///
     /// The port is not marked as reusable (`rdma_set_reuseaddr()`). Connections do not hold the
     /// port of the listener that accepted them, so a service that restarts finds the port free at
@@ -101,6 +102,7 @@ impl Listener {
     pub(crate) fn new(
         net: &Net,
         addr: &SockAddr,
+        class: Option<u8>,
         backlog: u32,
         handler: Arc<ListenHandler>,
     ) -> Result<Self> {
@@ -108,7 +110,7 @@ impl Listener {
             return Err(EINVAL);
         }
         let this = Self {
-            state: ListenerState::new(addr, backlog, handler)?,
+            state: ListenerState::new((addr, class), backlog, handler)?,
         };
         this.state.start(net)?;
         Ok(this)

@@ -40,6 +40,10 @@ pub(crate) fn versions() -> (Version, Version) {
 /// The maximum number of outstanding backchannel calls. The stock module has no such setting.
 pub(crate) const MAX_BC_REQUESTS: u32 = 2;
 
+/// The traffic class of the packets of this side; -1 for that of the requester's packets, or over
+/// iWARP for the default of the device's port. The stock module has no such setting.
+pub(crate) static TRAFFIC_CLASS: IntSysctl = IntSysctl::new(c"traffic_class", -1, -1, 255);
+
 /// This setting has no effect, as in the stock module; scripts may set it. The number of
 /// outstanding RDMA Reads follows from the connection request and the device.
 static READ_DEPTH: IntSysctl = IntSysctl::new(c"max_outbound_read_requests", 16, 1, 255);
@@ -76,21 +80,22 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
 /// the last two entries, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [Sysctl; 14] = [
-    Sysctl::Int(&MAX_REQUESTS),
-    Sysctl::Int(&MAX_REQ_SIZE),
-    Sysctl::Int(&READ_DEPTH),
-    Sysctl::Counter(&READS),
-    Sysctl::Counter(&RECEIVED),
-    Sysctl::Counter(&WRITES),
-    Sysctl::Counter(&SQ_FULL),
-    Sysctl::Int(&RQ_STARVE),
-    Sysctl::Int(&RQ_POLL),
-    Sysctl::Int(&RQ_PROD),
-    Sysctl::Int(&SQ_POLL),
-    Sysctl::Int(&SQ_PROD),
-    Sysctl::Int(&MAX_VERSION),
-    Sysctl::Counter(&UNMAPPED),
+pub(crate) static SYSCTLS: [&dyn Sysctl; 15] = [
+    &MAX_REQUESTS,
+    &MAX_REQ_SIZE,
+    &READ_DEPTH,
+    &READS,
+    &RECEIVED,
+    &WRITES,
+    &SQ_FULL,
+    &RQ_STARVE,
+    &RQ_POLL,
+    &RQ_PROD,
+    &SQ_POLL,
+    &SQ_PROD,
+    &TRAFFIC_CLASS,
+    &MAX_VERSION,
+    &UNMAPPED,
 ];
 
 /// The configuration of one connection, sampled when the connection is made.

@@ -67,14 +67,8 @@ static READ_CHUNKS: IntSysctl = IntSysctl::new(c"read_chunks", 0, 0, 1);
 static ALIGN: IntSysctl = IntSysctl::new(c"conf_align", 4, 4, 65536);
 
 /// The settings and counters.
-pub(crate) static SYSCTLS: [Sysctl; 6] = [
-    Sysctl::Counter(&PADDED),
-    Sysctl::Counter(&DONE),
-    Sysctl::Counter(&CONF),
-    Sysctl::Int(&ALIGN),
-    Sysctl::Counter(&EXPOSED),
-    Sysctl::Int(&READ_CHUNKS),
-];
+pub(crate) static SYSCTLS: [&dyn Sysctl; 6] =
+    [&PADDED, &DONE, &CONF, &ALIGN, &EXPOSED, &READ_CHUNKS];
 
 /// Returns the alignment that the server recommends: a power of two.
 fn align() -> u32 {

@@ -39,7 +39,7 @@ pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
     static LIMIT: Limit = Limit::new();
     limited(&LIMIT, || {
-        let (errno, (_, _, cause, next)) = (error.to_errno(), advice(error));
+        let (errno, (cause, next)) = (error.to_errno(), advice(error));
         pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
     });
 }
@@ -175,13 +175,10 @@ impl Limit {
 /// The largest count of lines.
 const MOST: u64 = (1 << COUNT_BITS) - 1;
 
-/// The advice for a listener that failed: the error, the message of a write to portlist, the cause,
-/// and the next step.
-type Advice = (Error, &'static str, &'static str, &'static str);
-
-/// The advice for each error. These rows are also in section ERRORS of
-/// Documentation/admin-guide.rst: tools/checks/errors_table.py writes them there.
-const ADVICE: [Advice; 4] = [
+/// For each error of a listener: the message of a write to portlist, the cause, and the next step.
+/// These rows are also in section ERRORS of Documentation/admin-guide.rst:
+/// tools/checks/errors_table.py writes them there.
+const ADVICE: [(Error, &str, &str, &str); 4] = [
     (
         EADDRINUSE,
         "Address already in use",
@@ -208,18 +205,16 @@ const ADVICE: [Advice; 4] = [
     ),
 ];
 
-/// The advice for all other errors.
-const OTHER: Advice = (
-    ENODEV,
-    "",
+/// The cause and the next step for all other errors.
+const OTHER: (&str, &str) = (
     "the connection manager refuses it",
     "check the log for messages of the device's driver before this one",
 );
 
-/// Returns the advice for an error.
-fn advice(error: Error) -> &'static Advice {
-    let same = |row: &&Advice| row.0.to_errno() == error.to_errno();
-    ADVICE.iter().find(same).unwrap_or(&OTHER)
+/// Returns the cause and the next step for an error.
+fn advice(error: Error) -> (&'static str, &'static str) {
+    let row = ADVICE.iter().find(|row| row.0 == error);
+    row.map_or(OTHER, |row| (row.2, row.3))
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
@@ -229,10 +224,10 @@ mod tests {
 
     #[test]
     fn each_error_has_its_own_advice() {
-        for row in &ADVICE {
-            assert!(core::ptr::eq(advice(row.0), row));
+        for (error, _, cause, next) in ADVICE {
+            assert_eq!(advice(error), (cause, next));
         }
-        assert!(core::ptr::eq(advice(EPERM), &OTHER));
+        assert_eq!(advice(EPERM), OTHER);
     }
 
     #[test]

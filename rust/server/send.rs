@@ -8,11 +8,10 @@
 //! the requester has the payload when it receives the reply (RFC 8166 section 3.4.6).
 
 use kernel::prelude::*;
-use kernel::time::delay::fsleep;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, Outgoing};
-use super::call::memory::{lacks_space, take_pages, MAPPING_PAUSE, MAPPING_PAUSES};
+use super::call::memory::{lacks_space, pause, take_pages, MAPPING_PAUSES};
 use super::config::{UNMAPPED, WRITES};
 use super::conn::endpoint::{unmapped, Endpoint, Responder};
 use super::conn::{failure, session};
@@ -81,7 +80,7 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         // Read chunks also have R_keys.
         let rkey = rkey(call, &thresholds);
         let write = || write_inline(ep, &message, (call, credits), &thresholds);
-        match write().or_else(|why| write_later(ep, why, write)) {
+        match write().or_else(|why| write_later(ep, Err(why), write)) {
             Ok((buf, len)) => {
                 let out = Outgoing::inline(buf, len);
                 reply.keep();
@@ -93,7 +92,7 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         return Ok(());
     }
     let write = || write(ep, &message, (call, credits), &thresholds);
-    let mut out = match write().or_else(|why| write_later(ep, why, write)) {
+    let mut out = match write().or_else(|why| write_later(ep, Err(why), write)) {
         Ok(out) => out,
         Err(why) => return not_written(ep, reply, credits, why),
     };
@@ -268,26 +267,24 @@ fn write_parts(
     Ok(writes.result.map(|()| written)?)
 }
 
-/// Calls `write` again for a reply that could not be written because of `why`, if that was a lack
-/// of memory or of space in the DMA layer: waits until other calls may have freed some.
+/// Calls `write` again for a reply that could not be written because of the error in `result`, if
+/// that was a lack of memory or of space in the DMA layer: waits until other calls may have freed
+/// some.
 #[cold]
 fn write_later<T>(
     ep: &Endpoint,
-    mut why: SendError,
+    mut result: Result<T, SendError>,
     write: impl Fn() -> Result<T, SendError>,
 ) -> Result<T, SendError> {
     for _ in 0..MAPPING_PAUSES {
-        let over = ep.is_closed() || ep.qp().is_broken();
-        if over || !matches!(why, SendError::Other(ENOMEM)) {
+        let over = ep.role().lifecycle.has_ended() || ep.qp().is_broken();
+        if over || !matches!(result, Err(SendError::Other(ENOMEM))) {
             break;
         }
-        fsleep(MAPPING_PAUSE);
-        match write() {
-            Ok(out) => return Ok(out),
-            Err(error) => why = error,
-        }
+        pause();
+        result = write();
     }
-    Err(why)
+    result
 }
 
 /// A written message: the length of its header and its total length in bytes, and whether the RDMA

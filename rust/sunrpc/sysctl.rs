@@ -22,24 +22,14 @@ use crate::raw;
 use crate::text::StackString;
 
 /// A sysctl in the directory of a [`Registration`].
-pub(crate) enum Sysctl {
-    /// An integer.
-    Int(&'static IntSysctl),
-    /// A word of a list.
-    Enum(&'static EnumSysctl),
-    /// A counter.
-    Counter(&'static Counter),
-}
-
-impl Sysctl {
+///
+/// # Safety
+///
+/// The pointers in the description stay valid while the module is loaded, and any thread may call
+/// its handler with it at any time.
+pub(crate) unsafe trait Sysctl: Sync {
     /// Returns the C description.
-    fn table(&self) -> k::ctl_table {
-        match self {
-            Self::Int(knob) => knob.table(),
-            Self::Enum(choice) => table(*choice),
-            Self::Counter(counter) => table(*counter),
-        }
-    }
+    fn table(&'static self) -> k::ctl_table;
 }
 
 /// An integer sysctl.
@@ -68,7 +58,15 @@ impl IntSysctl {
         u32::try_from(self.value.load(Relaxed)).unwrap_or(0)
     }
 
-    /// Returns the C description.
+    /// Returns the current value if it is one of a byte, and `None` for the value -1.
+    pub(crate) fn byte(&self) -> Option<u8> {
+        u8::try_from(self.value.load(Relaxed)).ok()
+    }
+}
+
+// SAFETY: The pointers are those of a static's fields. `proc_dointvec_minmax` accesses the value
+// without a lock, as an atomic does, and its limits are not above each other.
+unsafe impl Sysctl for IntSysctl {
     fn table(&'static self) -> k::ctl_table {
         k::ctl_table {
             procname: self.name.as_char_ptr(),
@@ -215,16 +213,19 @@ trait TextSysctl: Sync + 'static {
     fn write(&self, text: &[u8]) -> Result;
 }
 
-/// Returns the C description of a text sysctl.
-fn table<F: TextSysctl>(file: &'static F) -> k::ctl_table {
-    k::ctl_table {
-        procname: file.name().as_char_ptr(),
-        data: (&raw const *file).cast_mut().cast(),
-        // CAST: A line is short.
-        maxlen: size_of::<Line>() as i32,
-        mode: 0o644,
-        proc_handler: Some(handle::<F>),
-        ..pin_init::zeroed()
+// SAFETY: The pointers are those of statics. `handle` takes the description of an `F`, which is
+// `Sync`.
+unsafe impl<F: TextSysctl> Sysctl for F {
+    fn table(&'static self) -> k::ctl_table {
+        k::ctl_table {
+            procname: self.name().as_char_ptr(),
+            data: (&raw const *self).cast_mut().cast(),
+            // CAST: A line is short.
+            maxlen: size_of::<Line>() as i32,
+            mode: 0o644,
+            proc_handler: Some(handle::<F>),
+            ..pin_init::zeroed()
+        }
     }
 }
 
@@ -232,7 +233,7 @@ fn table<F: TextSysctl>(file: &'static F) -> k::ctl_table {
 ///
 /// # Safety
 ///
-/// The caller passes a description that [`table`] made for an `F`, and a buffer of `*len`
+/// The caller passes a description that [`Sysctl::table`] made for an `F`, and a buffer of `*len`
 /// initialised bytes. No other code uses `buffer`, `len` and `pos` during the call.
 unsafe extern "C" fn handle<F: TextSysctl>(
     table: *const k::ctl_table,
@@ -241,7 +242,7 @@ unsafe extern "C" fn handle<F: TextSysctl>(
     len: *mut usize,
     pos: *mut k::loff_t,
 ) -> c_int {
-    // SAFETY: By the safety requirements `table` stored the address of a static `F`.
+    // SAFETY: By the safety requirements `Sysctl::table` stored the address of a static `F`.
     let file = unsafe { &*(*table).data.cast::<F>().cast_const() };
     // SAFETY: By the safety requirements the pointers are valid, and no other code uses them.
     let (len, pos) = unsafe { (&mut *len, &mut *pos) };
@@ -291,13 +292,14 @@ impl Registration {
     /// # Errors
     ///
     /// `ENOMEM`, also if one of the names exists already.
-    pub(crate) fn new(path: &'static CStr, entries: &[&[Sysctl]]) -> Result<Self> {
+    pub(crate) fn new(path: &'static CStr, entries: &[&[&'static dyn Sysctl]]) -> Result<Self> {
         let mut table = KVec::new();
         for entry in entries.iter().copied().flatten() {
             table.push(entry.table(), GFP_KERNEL)?;
         }
-        // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. They refer to
-        // statics of this module, and are neither moved nor freed before the table is unregistered.
+        // SAFETY: The path ends in a NUL, and the table has `table.len()` entries. By the
+        // safety requirements of `Sysctl` they are valid. They are neither moved nor freed before
+        // the table is unregistered.
         let header =
             unsafe { raw::register_sysctl_sz(path.as_char_ptr(), table.as_ptr(), table.len()) };
         // INVARIANT: `register_sysctl_sz` returned the header for `table`.

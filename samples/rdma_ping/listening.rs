@@ -20,7 +20,7 @@ const INTERVAL_MS: i64 = 20;
 
 /// Starts to listen. May sleep.
 fn listen(addr: &SockAddr, backlog: u32, waiter: &kernel::sync::Arc<Waiter>) -> Result<Listener> {
-    Listener::new(Net::init(), addr, backlog, waiter.handler()?)
+    Listener::new(Net::init(), addr, None, backlog, waiter.handler()?)
 }
 
 /// Makes a client that has requested a connection. May sleep.

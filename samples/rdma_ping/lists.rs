@@ -96,7 +96,7 @@ impl Lists {
             .into_iter()
             .flatten()
             .all(|b| *b == UNTOUCHED);
-        let idle = self.regions.as_ref().is_none_or(|r| r.available() == 3);
+        let idle = self.regions.as_ref().is_none_or(|r| r.counts().idle == 3);
         if is_pattern(n, read) && untouched && idle {
             Ok(())
         } else {

@@ -29,6 +29,7 @@ pub(crate) const PARAMS: ConnectParams<'_> = ConnectParams {
     retry_count: 6,
     rnr_retry_count: 0,
     flow_control: false,
+    traffic_class: None,
 };
 
 /// A connection with both its ends.
@@ -48,7 +49,7 @@ pub(crate) fn resolved(
 ) -> Result<End> {
     let events = Events::new()?;
     let cm = CmId::new(net, events.clone())?;
-    cm.resolve_addr(addr, TIMEOUT_MS)?;
+    cm.resolve_addr(addr, None, TIMEOUT_MS)?;
     events.wait_for(Progress::AddrResolved)?;
     cm.resolve_route(TIMEOUT_MS)?;
     events.wait_for(Progress::RouteResolved)?;
@@ -64,7 +65,7 @@ impl Pair {
         kept: &Arc<Kept>,
     ) -> Result<Self> {
         let waiter = Waiter::new()?;
-        let listener = Listener::new(net, addr, 4, waiter.handler()?)?;
+        let listener = Listener::new(net, addr, None, 4, waiter.handler()?)?;
         let client = resolved(net, addr, devices, kept)?;
         client.cm.connect(&PARAMS)?;
 
@@ -190,7 +191,7 @@ impl Pair {
         drop((read, write));
         let mut bytes = KVec::from_elem(0, block::LEN, GFP_KERNEL)?;
         client.to_write.read(&mut bytes)?;
-        let whole = is_pattern(!n, &bytes) && client.pool.available() == 2;
+        let whole = is_pattern(!n, &bytes) && client.pool.counts().idle == 2;
         if whole {
             Ok(())
         } else {
@@ -239,9 +240,9 @@ impl Pair {
         drop(lists);
         drop(read);
         // The region is live, so the pool must not return it again.
-        let alone = client.pool.available() == 1;
+        let alone = client.pool.counts().idle == 1;
         client.qp.drain();
-        let drained = client.qp.is_drained() && client.pool.available() == 1;
+        let drained = client.qp.is_drained() && client.pool.counts().idle == 1;
         let refused = client.qp.post_send(TAG, [], out, wire::LEN, false).is_err();
         if alone && drained && refused {
             Ok(())

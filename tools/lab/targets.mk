@@ -5,7 +5,7 @@
 LAB := tools/lab/python -m lab
 
 .PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
-.PHONY: check-other-release check-oldest
+.PHONY: check-other-release check-oldest check-foreign
 
 ## run: boot two guests, mount our server from our client and from the stock one, copy files
 run: lab-deps
@@ -39,6 +39,10 @@ lab-prepare: lab-deps
 lab-modules: lab-prepare
 	@$(LAB) prepare --modules
 
+## check-foreign: build the modules for arm64 with pages of 64 KiB; FULL=1 also for 4 KiB
+check-foreign: lab-deps
+	@$(LAB) foreign
+
 ## lab-lint: run ruff and the lab's own host tests
 lab-lint: lab-deps
 	@$(LAB) lint
@@ -58,6 +62,10 @@ check-oldest: lab-deps
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest
 #: KERNEL=plain|debug the kernel that the guests run
+#: ARCH=x86|arm64 the architecture of the guests; default: that of this host
+#: PAGES=4k|64k the size of pages of arm64 guests; default: 4k
+#: SERVER_ARCH= the server's architecture, if it is not the client's
+#: SERVER_PAGES= the size of the server's pages; default: PAGES, or 4k with SERVER_ARCH
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
 #: SIZES=1 make bench measures the savings of version two and larger messages, with ours on both sides
@@ -77,4 +85,4 @@ check-oldest: lab-deps
 #: PAIRS= number of parallel pairs of guests; default: processors, at most 4; debug: 1
 
 .PHONY: check-fast
-check-fast: lab-lint lab-modules
+check-fast: lab-lint lab-modules check-foreign

@@ -13,7 +13,7 @@ use kernel::types::ScopeGuard;
 
 use super::super::advice::{self, Reason};
 use super::super::call::{fence, SlotTable};
-use super::super::config::{Config, Sizes, MAX_SEGMENTS, REGIONS_TOO_SMALL};
+use super::super::config::{Config, Sizes, MAX_SEGMENTS, REGIONS_TOO_SMALL, TRAFFIC_CLASS};
 use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
@@ -160,7 +160,7 @@ fn resolve_addr(
     xprt: &Xprt<Client>,
 ) -> Result<(), ConnectError> {
     lifecycle.on(Event::Start);
-    cm.resolve_addr(&xprt.addr(), RESOLVE_MS)
+    cm.resolve_addr(&xprt.addr(), TRAFFIC_CLASS.byte(), RESOLVE_MS)
         .map_err(|error| match error {
             ENETUNREACH => logged(xprt, Reason::Unreachable, ConnectError::Unreachable),
             EHOSTUNREACH => logged(xprt, Reason::HostUnreachable, ConnectError::HostUnreachable),

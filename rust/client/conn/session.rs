@@ -47,20 +47,16 @@ pub(super) fn begin(
     (config, settings, served): (&Config, Settings, u8),
     (mut one, announced): (Thresholds, Announced),
 ) -> Result {
-    let one_only = xprt
-        .data()
-        .context
-        .peers
-        .is_one_only(xprt.net(), &xprt.addr());
+    let peers = &xprt.data().context.peers;
+    let one_only = peers.is_one_only(xprt.net(), &xprt.addr());
     let first = config.version.first_version(announced.two, one_only);
     let mut buffer = SendBuf::new(qp.pd(), BUFFER, GFP_KERNEL)?;
     let role = conn.role();
     if first == Version::One {
         let link = (conn, qp, &role.credits);
         let call = (&mut buffer, tags::count(config.slots));
-        one = role
-            .quirks
-            .begin(link, (settings, served), config, call, one)?;
+        let quirks = &role.quirks;
+        one = quirks.begin(link, (settings, served), config, call, one)?;
     }
     let config = session::Config {
         side: Side::Client,

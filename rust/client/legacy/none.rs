@@ -21,7 +21,7 @@ use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::message::Body;
 use crate::wire::Message;
 
-pub(crate) static KNOBS: [Sysctl; 0] = [];
+pub(crate) static KNOBS: [&dyn Sysctl; 0] = [];
 pub(super) const TAGS: u32 = 0;
 
 pub(super) type Link<'a, R> = (&'a ConnOf<R>, &'a QpOf<R>, &'a CallCredits);

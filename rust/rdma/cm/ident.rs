@@ -200,11 +200,10 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        SockAddr::from_storage(unsafe {
-            (&raw const (*id).route.addr.src_addr)
-                .cast::<Storage>()
-                .read()
-        })
+        unsafe {
+            let addr = (&raw const (*id).route.addr.src_addr).cast::<Storage>();
+            SockAddr::from_storage(addr.read())
+        }
     }
 
     /// Returns the peer's address. It is meaningful when it was resolved, and for a cm_id that
@@ -214,11 +213,10 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        SockAddr::from_storage(unsafe {
-            (&raw const (*id).route.addr.dst_addr)
-                .cast::<Storage>()
-                .read()
-        })
+        unsafe {
+            let addr = (&raw const (*id).route.addr.dst_addr).cast::<Storage>();
+            SockAddr::from_storage(addr.read())
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use kernel::ffi::c_int;
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
-use kernel::workqueue::{self, new_work, Work, WorkItem};
+use kernel::workqueue::{new_work, Work, WorkItem};
 
 use crate::mem::SockAddr;
 use crate::raw as bindings;
@@ -233,7 +233,7 @@ impl Requests {
         if queued.iter().any(Request::has_gone) {
             // The lock is held, so that `end`, which takes it, finds this item queued. If the item
             // is queued already, the worker finds the request.
-            let _ = workqueue::system_unbound().enqueue(self.clone());
+            let _ = work::system().enqueue(self.clone());
         }
     }
 

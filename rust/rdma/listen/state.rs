@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::time::msecs_to_jiffies;
-use kernel::workqueue::{self, new_delayed_work, new_work, DelayedWork, Work, WorkItem};
+use kernel::workqueue::{new_delayed_work, new_work, DelayedWork, Work, WorkItem};
 
 use super::request::Requests;
 use super::{ListenEvent, ListenHandler, Lost};
@@ -57,6 +57,8 @@ struct Listening {
     up: bool,
     /// The address to listen on. Its port is set when the listener starts.
     addr: SockAddr,
+    /// The traffic class of connections over iWARP.
+    class: Option<u8>,
     backlog: i32,
 }
 
@@ -75,7 +77,7 @@ impl ListenerState {
     ///
     /// `EINVAL` if `backlog` does not fit an `i32`; `ENOMEM`.
     pub(super) fn new(
-        addr: &SockAddr,
+        (addr, class): (&SockAddr, Option<u8>),
         backlog: u32,
         handler: Arc<ListenHandler>,
     ) -> Result<Arc<Self>> {
@@ -83,6 +85,7 @@ impl ListenerState {
             id: None,
             up: false,
             addr: *addr,
+            class,
             backlog: i32::try_from(backlog).map_err(|_| EINVAL)?,
         };
         let requests = Requests::new(u32_as_usize(backlog))?;
@@ -133,7 +136,7 @@ impl ListenerState {
         (this.handler)(ListenEvent::Lost(why));
         this.lost.store(true, Relaxed);
         // If the item is queued already, the worker sees the flag.
-        let _ = workqueue::system_unbound().enqueue::<_, AT_ONCE>(this);
+        let _ = work::system().enqueue::<_, AT_ONCE>(this);
     }
 
     /// Listens again with a new cm_id, if the one in use is lost. May sleep.
@@ -153,8 +156,7 @@ impl ListenerState {
         // The lock is held, so that the end of the listener, which takes the lock first, finds this
         // item queued.
         let delay = msecs_to_jiffies(RETRY_MS).max(1);
-        let queue = workqueue::system_unbound();
-        let _ = queue.enqueue_delayed::<_, RETRY>(this.clone(), delay);
+        let _ = work::system().enqueue_delayed::<_, RETRY>(this.clone(), delay);
     }
 
     /// Replaces the cm_id by one that is not bound. Returns `None` if there is no cm_id. May sleep.
@@ -258,6 +260,9 @@ impl Listening {
         // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
         // copied.
         unsafe {
+            if let Some(class) = self.class {
+                bindings::rdma_set_service_type(id.as_ptr(), class.into());
+            }
             if u32::from(self.addr.family()) == bindings::AF_INET6 {
                 to_result(bindings::rdma_set_afonly(id.as_ptr(), 1))?;
             }

@@ -139,11 +139,6 @@ impl MrPool {
         core::mem::take(&mut self.regions.lock().starved)
     }
 
-    /// Returns the number of idle regions.
-    pub(crate) fn available(&self) -> u32 {
-        self.regions.lock().idle.len()
-    }
-
     /// Returns the number of all regions, including those in use.
     pub(crate) fn total(&self) -> u32 {
         self.regions.lock().total

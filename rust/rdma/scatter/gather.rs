@@ -10,7 +10,7 @@ use kernel::sync::Arc;
 
 use super::requests::{request, Requests, MAX_MESSAGE};
 use crate::compat::{casts::u32_as_usize, code::ENOBUFS};
-use crate::mem::Piece;
+use crate::mem::{Piece, PAGE};
 use crate::raw as bindings;
 use crate::rdma::mr::{DataDirection, Memory, MrPool};
 use crate::rdma::scatter::Remote;
@@ -59,7 +59,7 @@ impl Requests {
     fn gather(&mut self, pieces: impl Iterator<Item = Piece>, open: &mut Open) -> Result {
         for piece in pieces {
             if piece.len() > self.longest {
-                self.append_cut(piece, open)?;
+                self.append_cut(piece, self.longest, open)?;
             } else if piece.len() != 0 {
                 self.append(&piece, open)?;
             }
@@ -70,10 +70,11 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece that is longer than the device can map at once.
+    /// Maps a piece in parts of at most `longest` bytes: the device cannot map the piece at once,
+    /// or the DMA layer has space for pages, but not for long pieces.
     #[cold]
-    fn append_cut(&mut self, piece: Piece, open: &mut Open) -> Result {
-        for part in cut(piece, self.longest) {
+    fn append_cut(&mut self, piece: Piece, longest: u32, open: &mut Open) -> Result {
+        for part in cut(piece, longest) {
             self.append(&part, open)?;
         }
         Ok(())
@@ -87,7 +88,10 @@ impl Requests {
     #[inline(always)]
     fn append(&mut self, piece: &Piece, open: &mut Open) -> Result {
         self.make_room(open.gfp)?;
-        let entry = self.map(piece)?;
+        let entry = match self.map(piece) {
+            Err(_) if piece.len() > PAGE => return self.append_cut(*piece, PAGE, open),
+            mapped => mapped?,
+        };
         let place = self.sges.get_mut(self.used).ok_or(ENOMEM)?;
         *place = entry;
         // INVARIANT: The entry is a mapping.
@@ -118,8 +122,7 @@ impl Requests {
         // are contiguous, and stay while the list has them. `addr` is the result of mapping.
         let (addr, failed) = unsafe {
             let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
-            let checked = !self.is_virtual;
-            let error = checked && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
+            let error = !self.is_virtual && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
             (addr, error)
         };
         if failed {

@@ -8,7 +8,7 @@ use kernel::alloc::Flags;
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
-use kernel::time::Delta;
+use kernel::time::{delay::fsleep, Delta};
 
 use super::context::Call;
 use crate::compat::code::ENOBUFS;
@@ -28,7 +28,9 @@ const MOST_REGIONS: u32 = 256;
 /// How often a thread of the service retries to map memory for which the DMA layer has no space,
 /// because bounce buffers are few, with a pause before each attempt.
 pub(crate) const MAPPING_PAUSES: u32 = 50;
-pub(crate) const MAPPING_PAUSE: Delta = Delta::from_millis(20);
+const MAPPING_PAUSE: Delta = Delta::from_millis(20);
+/// Threads of the service that wait for space in the DMA layer.
+pub(crate) static PAUSING: Atomic<i32> = Atomic::new(0);
 /// How long a call for which the DMA layer has no space may be repeated, and when a call that was
 /// not repeated is forgotten, in seconds.
 const SPACE_PATIENCE: u32 = 60;
@@ -56,6 +58,13 @@ pub(crate) fn lacks_space(xid: u32) -> bool {
         LACKING.store(if over { 0 } else { new }, Relaxed);
     }
     over
+}
+
+/// Waits for a moment, in which other calls may leave space in the DMA layer. Sleeps.
+pub(crate) fn pause() {
+    PAUSING.add(1, Relaxed);
+    fsleep(MAPPING_PAUSE);
+    PAUSING.add(-1, Relaxed);
 }
 
 /// The spare page lists and memory regions of one connection. They belong to its protection domain.

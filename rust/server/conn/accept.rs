@@ -33,7 +33,7 @@ use crate::rdma::pd::Pd;
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight;
 use crate::server::call::queue::ReadyQueue;
-use crate::server::config::{ConnConfig, Sizes};
+use crate::server::config::{ConnConfig, Sizes, TRAFFIC_CLASS};
 use crate::server::log;
 use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::wire::cm_private::Settings;
@@ -168,7 +168,8 @@ impl Prepared {
         }
         let watch = &self.accepted.service().watch;
         watch.add(self.endpoint.clone())?;
-        let accepted = self.endpoint.accept(self.settings, self.reads);
+        let class = TRAFFIC_CLASS.byte();
+        let accepted = self.endpoint.accept(self.settings, self.reads, class);
         if let Err(error) = accepted {
             watch.remove(&self.endpoint);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());

@@ -7,7 +7,7 @@ use core::ops::Deref;
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, AtomicFlag};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
@@ -30,7 +30,7 @@ use crate::rdma::qp::Remote;
 use crate::server::call::budget::{Budget, Permit};
 use crate::server::call::context::{Calls, EXCESS};
 use crate::server::call::in_flight::{Broken, InFlight, Outgoing};
-use crate::server::call::memory::Spare;
+use crate::server::call::memory::{Spare, PAUSING};
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::{Sizes, REGIONS_PER_READ};
 use crate::server::quirks::Quirks;
@@ -136,10 +136,12 @@ impl Responder {
         self.budget.forget(&self.ready);
     }
 
-    /// Returns whether the requester keeps pages for which other connections wait. A fetched call
-    /// waits for a thread of the service, and not for the requester.
+    /// Returns whether the requester keeps pages for which other connections wait, or may keep
+    /// space in the DMA layer for which a thread waits. A fetched call waits for a thread of the
+    /// service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
-        self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0
+        let short = self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0;
+        short || PAUSING.load(Relaxed) != 0
     }
 
     /// Returns how many pages of the budget the connection uses. Counts each operation.
@@ -350,10 +352,9 @@ impl Accepted {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(service: &Arc<Service>) -> Result<Arc<Self>> {
-        let service = service.clone();
         let this = pin_init!(Self {
             endpoint <- new_spinlock!(None, "rpcrdma::Accepted::endpoint"),
-            service,
+            service: service.clone(),
         });
         Arc::pin_init(this, GFP_KERNEL)
     }
@@ -373,8 +374,7 @@ impl Accepted {
         *self.endpoint.lock() = Some(ep);
     }
 
-    /// Makes a worker close the connection, unless that was ordered before. Process context; does
-    /// not sleep.
+    /// Makes a worker close the connection, unless that was ordered before. May sleep.
     pub(crate) fn give_up(&self) {
         let taken = self.endpoint.lock().take();
         if let Some(ep) = taken {

@@ -13,14 +13,14 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::Full;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::endpoint::{Conn, Endpoint, QueuePair};
 use super::{endpoint, session};
 use crate::compat::code::EPROTO;
 use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
-use crate::mem::SockAddr;
+use crate::mem::{MemallocScope, SockAddr};
 use crate::observe::requester;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::trace::{self, Lazy, Peer};
@@ -189,9 +189,9 @@ pub(crate) fn report(conn: &Conn, xid: u32, breach: RequesterBreach) {
 pub(crate) const INTERVAL_MS: u32 = 10_000;
 /// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
-/// That number for a connection that has pages for which other connections wait. The preceding
-/// check probes the requester, because without a probe even a fast requester may cause no
-/// completion.
+/// That number for a connection that has pages, or space in the DMA layer, for which others wait.
+/// The preceding check probes the requester, because without a probe even a fast requester may
+/// cause no completion.
 const PATIENCE_IF_SHORT: u32 = 2;
 /// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
@@ -201,10 +201,13 @@ const SILENCE: u32 = 6;
 pub(crate) struct Silence {
     /// The position up to which work requests had completed at the latest check.
     retired: u64,
-    /// Consecutive checks that found work requests outstanding and no new completion.
+    /// Consecutive checks that found work requests outstanding and no new completion, or answers to
+    /// backchannel calls outstanding and no credit.
     stuck: u32,
     /// Consecutive checks that found no new message.
     pub(super) silent: u32,
+    /// Aborted backchannel calls, which the requester has not answered, occupy its whole grant.
+    owes: bool,
 }
 
 /// The measure against a silent requester.
@@ -218,9 +221,9 @@ pub(crate) enum Measure {
 impl Silence {
     /// Decides about a connection. `retired` is the position up to which work requests have
     /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
-    /// check. `hoards`: the connection has pages for which other connections wait.
+    /// check. `hoards`: the connection has pages, or space in the DMA layer, for which others wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
-        let stuck = outstanding && retired == self.retired;
+        let stuck = self.owes || (outstanding && retired == self.retired);
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
         self.silent = if heard { 0 } else { self.silent + 1 };
         self.retired = retired;
@@ -250,10 +253,11 @@ impl Endpoint {
         }
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
         let (heard, hoards) = (self.shared().take_heard(), self.role().hoards());
-        let measure = self
-            .silence
-            .lock()
-            .check(retired, outstanding, heard, hoards);
+        let owes = self.shared().owner().owes_answers();
+        let mut silence = self.silence.lock();
+        silence.owes = owes;
+        let measure = silence.check(retired, outstanding, heard, hoards);
+        drop(silence);
         let probed = match measure {
             Measure::Nothing => return,
             Measure::Probe => self.qp().post_probe(PROBE),
@@ -271,15 +275,16 @@ impl Endpoint {
 /// The watch over all connections.
 #[pin_data]
 pub(crate) struct Watch {
+    /// Memory for this vector is allocated without I/O.
     #[pin]
-    connections: SpinLock<KVec<Arc<Endpoint>>>,
+    connections: Mutex<KVec<Arc<Endpoint>>>,
 }
 
 impl Watch {
     /// Makes a watch without connections.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            connections <- new_spinlock!(KVec::new(), "rpcrdma::Watch::connections"),
+            connections <- new_mutex!(KVec::new(), "rpcrdma::Watch::connections"),
         })
     }
 
@@ -289,36 +294,13 @@ impl Watch {
     ///
     /// `ENOMEM`.
     pub(crate) fn add(&self, ep: Arc<Endpoint>) -> Result {
-        loop {
-            let mut connections = self.connections.lock();
-            if connections.len() < connections.capacity() {
-                // There is space.
-                let _ = connections.push_within_capacity(ep);
-                return Ok(());
-            }
-            let more = connections.len() + 16;
-            drop(connections);
-            self.grow(more)?;
-        }
-    }
-
-    /// Makes space for `most` connections. May sleep.
-    fn grow(&self, most: usize) -> Result {
-        let mut larger = KVec::with_capacity(most, GFP_KERNEL)?;
-        let mut connections = self.connections.lock();
-        if connections.len() < larger.capacity() {
-            for ep in connections.drain_all() {
-                // There is space.
-                let _ = larger.push_within_capacity(ep);
-            }
-            core::mem::swap(&mut *connections, &mut larger);
-        }
-        drop(connections);
-        drop(larger);
+        // The removal of a device takes this lock, and writeback may wait for the removal.
+        let _noio = MemallocScope::noio();
+        self.connections.lock().push(ep, GFP_KERNEL)?;
         Ok(())
     }
 
-    /// Stops watching a connection.
+    /// Stops watching a connection. May sleep.
     pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
         let mut connections = self.connections.lock();
         let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);
@@ -374,6 +356,17 @@ mod tests {
             assert_eq!(silence.check(retired, true, true, true), Measure::Nothing);
             assert_eq!(silence.check(retired, true, true, true), Measure::Probe);
         }
+    }
+
+    #[test]
+    fn requester_that_answers_no_call_is_closed() {
+        let mut silence = Silence {
+            owes: true,
+            ..Silence::default()
+        };
+        let measures = [1, 2, 3, 4].map(|retired| silence.check(retired, false, true, false));
+        assert_eq!(measures.last(), Some(&Measure::Close));
+        assert!(!measures[..3].contains(&Measure::Close));
     }
 
     #[test]

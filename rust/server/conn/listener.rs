@@ -17,7 +17,7 @@ use crate::rdma::device::Registration;
 use crate::rdma::listen::{self, ListenEvent};
 use crate::server::call::budget::Budget;
 use crate::server::call::queue::Ring;
-use crate::server::config::ConnConfig;
+use crate::server::config::{ConnConfig, TRAFFIC_CLASS};
 use crate::server::log;
 use crate::sunrpc::svc::transport::ListenArgs;
 use crate::sunrpc::svc::xprt::{Handle, Listening};
@@ -138,7 +138,8 @@ impl Listener {
         let state = ListenerState::new(args)?;
         let (to, addr) = (state.clone(), args.addr);
         let handler = Arc::new(move |event| to.on(&addr, event), GFP_KERNEL)?;
-        let listener = listen::Listener::new(args.net, &args.addr, BACKLOG, handler)
+        let class = TRAFFIC_CLASS.byte();
+        let listener = listen::Listener::new(args.net, &args.addr, class, BACKLOG, handler)
             .inspect_err(|_| state.close())?;
         let addr = listener.local_addr();
         log::listening(&name(&addr), false);

@@ -87,11 +87,21 @@ impl Owner {
     }
 
     /// Removes the client transport of the backchannel, which drops its reference to the
-    /// connection: the connection is closed. Not for the completion worker.
+    /// connection: the connection is closed, and the calls over it end. Not for the completion
+    /// worker.
     pub(crate) fn end_backchannel(&self) {
         if let Some(xprt) = self.0.backchannel.take() {
             drop(xprt.data().take_endpoint());
+            // A thread of the service does the same, but all of them may be busy.
+            xprt.disconnect_done();
         }
+    }
+
+    /// Returns whether aborted calls, which the requester has not answered, occupy its whole grant
+    /// for backchannel calls.
+    pub(crate) fn owes_answers(&self) -> bool {
+        let xprt = self.0.backchannel.get();
+        xprt.is_some_and(|xprt| xprt.data().credits().left() == 0)
     }
 
     /// Wakes the senders of backchannel calls: the send queue has space, or a buffer is free.
@@ -143,6 +153,8 @@ impl conn::role::XprtRef for Owner {
         trace::server::device_removal(device, self.0.peer.bytes());
     }
 
+    /// nfsd ends all calls of a connection in use when the requester adds another connection to its
+    /// session. The requester answers them soon, and the watch closes the connection if not.
     fn set_credits(&self, credits: u32) {
         if let Some(xprt) = self.0.backchannel.get() {
             xprt.set_credits(credits);

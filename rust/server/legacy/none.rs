@@ -26,7 +26,7 @@ use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::Sysctl;
 use crate::wire::{Message, Version};
 
-pub(crate) static SYSCTLS: [Sysctl; 0] = [];
+pub(crate) static SYSCTLS: [&dyn Sysctl; 0] = [];
 
 #[pin_data]
 pub(crate) struct Quirks {}

@@ -12,7 +12,6 @@
 use kernel::alloc::Flags;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::time::delay::fsleep;
 
 use super::recvfrom;
 use crate::compat::code::ENOBUFS;
@@ -28,7 +27,7 @@ use crate::rdma::scatter::Sink;
 use crate::server::call::budget::Permit;
 use crate::server::call::context::{Call, ReadCtxt, Shape};
 use crate::server::call::in_flight::{lane, Broken};
-use crate::server::call::memory::{KEPT_PAGES, MAPPING_PAUSE, MAPPING_PAUSES};
+use crate::server::call::memory::{pause, KEPT_PAGES, MAPPING_PAUSES};
 use crate::server::config::READS;
 use crate::server::conn::endpoint::{
     self, unmapped, Conn, Endpoint, Incoming, QueuePair, Responder,
@@ -168,11 +167,12 @@ impl Fetcher<'_> {
     /// Returns whether the call may now find the missing resource. May sleep.
     #[cold]
     fn provide(&self, lack: Error, pauses: &mut u32) -> bool {
+        let over = self.role.lifecycle.has_ended() || self.qp.is_broken();
         match lack {
             ENOBUFS => self.role.spare.grow_regions().is_ok(),
-            ENOMEM if *pauses != 0 && !self.qp.is_broken() => {
+            ENOMEM if *pauses != 0 && !over => {
                 *pauses -= 1;
-                fsleep(MAPPING_PAUSE);
+                pause();
                 true
             }
             _ => false,

@@ -220,7 +220,7 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
     // new connection. If a request arrives between this test and the clearing, there is still no
     // newer connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
-    let scopes = scopes(xprt);
+    let _nofs = MemallocScope::nofs();
     xprt.connect_state().attempt.store(now(), Relaxed);
     xprt.update_shown_addr();
     let result = xprt.data().connect(xprt);
@@ -231,7 +231,6 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
         }
     }
     finish(xprt, result);
-    drop(scopes);
 }
 
 /// Schedules a retry of an attempt that failed with `error` if the transport wants one before the
@@ -312,15 +311,6 @@ fn account<T: Transport>(xprt: &Xprt<T>, connected: bool) {
     }
 }
 
-/// Enters the allocation scopes of the worker: no recursion into a file system, and access to the
-/// memory reserves for a transport that carries swap.
-fn scopes<T: Transport>(xprt: &Xprt<T>) -> (MemallocScope, Option<MemallocScope>) {
-    // SAFETY: The transport is alive. The counter is read once.
-    let swapping = unsafe { (&raw const (*xprt.as_raw()).swapper.counter).read_volatile() != 0 };
-    let nofs = MemallocScope::nofs();
-    (nofs, swapping.then(MemallocScope::noreclaim))
-}
-
 impl<T: Transport> Xprt<T> {
     /// Returns the state of the connect protocol.
     pub(super) fn connect_state(&self) -> &ConnectState {
@@ -354,10 +344,8 @@ impl<T: Transport> Xprt<T> {
     /// Sets the start of the next attempt, in milliseconds of the outage. Send lock held.
     fn set_next_attempt(&self, millis: u32) {
         let (state, raw_xprt) = (self.connect_state(), self.as_raw());
-        let wanted = state
-            .outage_start
-            .load(Relaxed)
-            .wrapping_add(msecs_to_jiffies(millis));
+        let start = state.outage_start.load(Relaxed);
+        let wanted = start.wrapping_add(msecs_to_jiffies(millis));
         // SAFETY: The transport is alive. The member is written under `transport_lock`; a stale
         // value only changes the delay of this attempt.
         let longest = unsafe { (&raw const (*raw_xprt).max_reconnect_timeout).read_volatile() };

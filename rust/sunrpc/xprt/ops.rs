@@ -23,6 +23,7 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::error::from_result;
 use kernel::ffi::{c_int, c_uint, c_ulong, c_ushort};
+use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
 
 use super::super::time;
@@ -32,6 +33,7 @@ use super::rqst::Rqst;
 use super::slot::Slot;
 use super::transport::{SendError, Transport};
 use super::{connect as connecting, rqst as requests, setup, slot as slots};
+use crate::compat::code::EOPNOTSUPP;
 use crate::raw;
 
 /// Returns the operations of `T`.
@@ -407,11 +409,17 @@ unsafe extern "C" fn set_connect_timeout<T: Transport>(
     xprt.set_connect_timeout(connect, reconnect);
 }
 
-/// Enables swap over the transport. No preparation is needed: the connect worker reads SUNRPC's
-/// counter of swap users for each attempt.
+/// Refuses swap over the transport. Devices and the connection manager allocate memory for packets
+/// and connections without access to the memory reserves, so a machine that has run out of memory
+/// might wait for the swap that would free some.
 extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
-    0
+    pr_warn!("swapon of a file on a mount over RDMA is refused: {NO_SWAP}\n");
+    EOPNOTSUPP.to_errno()
 }
+
+/// Why swap is refused, and the next step, as logged.
+const NO_SWAP: &str = "sending and reconnecting may need memory that swapping is to free; \
+    next: swap to a local device, or to a mount with proto=tcp";
 
 /// Reverts [`enable_swap`], which prepares nothing.
 extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}

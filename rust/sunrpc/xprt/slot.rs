@@ -235,7 +235,7 @@ fn aligned(len: usize) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// `ENOMEM`: SUNRPC tries again after 60 ms.
+/// `ENOMEM`: SUNRPC tries again after 60 ms. `EIO`: the call writes to a swap file.
 ///
 /// # Safety
 ///
@@ -244,6 +244,10 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
     // SAFETY: By the safety requirements the task owns the request, and a slot contains it. Slots
     // live as long as their transport.
     let (xprt, rqst, slot, call, reply) = unsafe {
+        // SUNRPC does not ask about a swap file after another one of the server was refused.
+        if u32::from((*task.as_ptr()).tk_flags) & raw::RPC_TASK_SWAPPER != 0 {
+            return Err(EIO);
+        }
         let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
         let slot = Slot::<T>::from_rqst(rqst);
         let rqst = rqst.as_ptr();

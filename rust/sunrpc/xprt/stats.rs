@@ -38,21 +38,10 @@ pub(crate) struct Counts {
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let counts = [
-            self.binds,
-            self.connects,
-            self.connect_secs,
-            self.idle_secs,
-            self.sends,
-            self.recvs,
-            self.bad_xids,
-            self.req_u,
-            self.bklog_u,
-        ];
-        f.write_str("0")?;
-        counts
-            .iter()
-            .try_for_each(|count| f.write_fmt(fmt!(" {count}")))
+        let (binds, connects) = (self.binds, self.connects);
+        f.write_fmt(fmt!("0 {binds} {connects} {}", self.connect_secs))?;
+        f.write_fmt(fmt!(" {} {} {}", self.idle_secs, self.sends, self.recvs))?;
+        f.write_fmt(fmt!(" {} {} {}", self.bad_xids, self.req_u, self.bklog_u))
     }
 }
 

@@ -27,7 +27,7 @@ REPLACED = "rust/compat/"
 _TYPE = re.compile(
     r"\b(?:Atomic<|AtomicFlag\b|SetOnce<|Completion\b|WakeEvent\b|completion>|\w*Cell<)"
 )
-_STATIC = re.compile(r"^static (\w+): ([^=;]*)", re.MULTILINE)
+_STATIC = re.compile(r"^(?:pub\S* )?static (\w+): ([^=;]*)", re.MULTILINE)
 _STRUCT = re.compile(r"\bstruct (\w+)(?:<[^{(;]*>)?\s*([{(])")
 _FIELD = re.compile(r"^ +(?:pub(?:\([^)]*\))? )?(\w+): ([^\n]*)", re.MULTILINE)
 _ACCESS = re.compile(

@@ -9,7 +9,7 @@ from checks import lock_free
 
 SOURCE = """\
 /// The registered queue.
-static LATEST: Atomic<*mut Queue> = Atomic::new(core::ptr::null_mut());
+pub(crate) static LATEST: Atomic<*mut Queue> = Atomic::new(core::ptr::null_mut());
 
 pub(crate) struct Queue<T: Item> {
     /// The number of entries.

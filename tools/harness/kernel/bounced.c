@@ -94,6 +94,21 @@ void h_bounced_by_page(void)
 	h_end();
 }
 
+/* The same for the pages of a reply, which RDMA Writes take from the pages of the service. */
+void h_bounced_by_page_served(void)
+{
+	struct h_qp *qp;
+
+	h_serve_begin();
+	qp = h_qp;
+	h_no_long_room = true;
+	h_serve(H_READ_1M_ADJACENT);
+	h_serve(H_READDIR);
+	h_serve(H_WRITE_1M_ADJACENT);
+	h_expect(h_qp == qp && !qp->broken, "the connection is lost");
+	h_serve_end();
+}
+
 /* A call whose memory cannot be mapped waits, and its connection stays. */
 void h_mapping_refused(void)
 {
@@ -225,6 +240,65 @@ void h_mapping_never_served(void)
 		h_expect(h_qp && !h_qp->broken, "the connection is lost");
 		h_serve(H_INLINE);
 	}
+	h_serve_end();
+}
+
+/* Asks the service while nothing can be mapped. A thread of it waits. */
+static void ask_in_vain(enum h_kind_number kind)
+{
+	h_refused_mappings = UINT_MAX;
+	h_ask(kind);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_expect(h_refused_mappings != UINT_MAX, "%s maps nothing", h_kinds[kind].name);
+}
+
+/*
+ * A connection is lost, and a device is removed, while a thread of the service waits until it can
+ * map a reply, or the pages of a call. The thread gives up soon.
+ */
+void h_mapping_refused_and_lost(void)
+{
+	h_serve_begin();
+	ask_in_vain(H_READ_4K);
+	h_cm_disconnected();
+	h_pass(100);
+	h_settle();
+	h_expect(!h_objects(), "%u objects of the connection are left", h_objects());
+	h_refused_mappings = 0;
+	h_cm_request();
+	h_settle();
+	ask_in_vain(H_WRITE_4K);
+	h_spawn("a removal", h_device_remove, NULL);
+	h_pass(100);
+	h_settle();
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	h_serve_end();
+}
+
+/*
+ * While calls of others wait for room, a requester that does not answer the RDMA Reads of its call,
+ * which take room, is given less time.
+ */
+void h_mapping_refused_beside(void)
+{
+	unsigned int i;
+
+	h_serve_begin();
+	h_qp->hold = true;
+	h_ask(H_WRITE_4K);
+	h_complete_receive(h_qp);
+	h_settle();
+	for (i = 0; i < 34; i++) {
+		h_refused_mappings = 0;
+		h_cm_request();
+		h_settle();
+		ask_in_vain(H_READ_4K);
+		h_pass(1300);
+		h_settle();
+	}
+	h_expect(!h_objects(), "%u objects of a requester that does not answer are left",
+		 h_objects());
 	h_serve_end();
 }
 

@@ -17,6 +17,7 @@ struct identifier {
 	bool passive;	/* made for a connection request */
 	bool connected;
 	bool busy;	/* its event handler is running */
+	int class;	/* the traffic class that was set; -1: none was */
 };
 
 struct event {
@@ -49,6 +50,7 @@ struct rdma_cm_id *__rdma_create_kernel_id(struct net *net, rdma_cm_event_handle
 	self->id.context = context;
 	self->id.ps = ps;
 	self->id.qp_type = type;
+	self->class = -1;
 	list_add(&self->all, &identifiers);
 	return &self->id;
 }
@@ -117,6 +119,15 @@ bool h_run_cm(void)
 		return true;
 	}
 	return false;
+}
+
+void rdma_set_service_type(struct rdma_cm_id *id, int class)
+{
+	struct identifier *self = identifier_of(id);
+
+	h_expect(!id->device && !self->listening,
+		 "violation: the traffic class is set after the address was resolved");
+	self->class = class;
 }
 
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct sockaddr *dst,
@@ -197,6 +208,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	self->connected = true;
 	h_connections++;
 	h_qp = container_of(id->qp, struct h_qp, ib);
+	h_qp->class = self->class;
 	event = report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
 	event->event.param.conn.responder_resources = 16;
 	event->event.param.conn.initiator_depth = 16;
@@ -232,6 +244,11 @@ static struct identifier *listener(void)
 		if (self->listening)
 			return self;
 	u_fail("nobody listens");
+}
+
+int h_cm_listener_class(void)
+{
+	return listener()->class;
 }
 
 static void report_request(struct identifier *self)
@@ -275,13 +292,32 @@ int rdma_notify(struct rdma_cm_id *id, enum ib_event_type event)
 	return 0;
 }
 
+/* The packets of this side have the class of the request, unless the module changes that. */
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ib_qp_attr *attr, int *mask)
+{
+	*mask = IB_QP_STATE;
+	if (attr->qp_state == IB_QPS_RTR)
+		*mask |= IB_QP_AV | IB_QP_MAX_DEST_RD_ATOMIC;
+	if (attr->qp_state == IB_QPS_RTS)
+		*mask |= IB_QP_MAX_QP_RD_ATOMIC;
+	attr->ah_attr.grh.traffic_class = h_answer.class;
+	return 0;
+}
+
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = identifier_of(id);
 
 	self->connected = true;
 	h_connections++;
-	h_qp = container_of(id->qp, struct h_qp, ib);
+	if (id->qp) {
+		h_qp = container_of(id->qp, struct h_qp, ib);
+		h_qp->class = h_answer.class;
+	} else {
+		h_qp = h_qp_find(parameters->qp_num);
+		h_expect(h_qp && h_qp->state == IB_QPS_RTS,
+			 "violation: a connection is accepted before its queue pair can send");
+	}
 	report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
 	return 0;
 }

@@ -210,6 +210,8 @@ void h_dma_check_free(const void *p, size_t size)
 
 static bool refused(size_t size)
 {
+	if (h_no_long_room && size > PAGE_SIZE)
+		return true;
 	return size >= h_least_refused && h_refused_mappings && h_refused_mappings--;
 }
 

@@ -12,7 +12,8 @@
  *   dma.c		DMA mappings and their checks
  *   device.c		the device, protection domains, completion queues, removal
  *   region.c		memory regions, and RDMA Read and Write by the peer
- *   queue.c		queue pairs: posting, executing, completing, draining
+ *   queue.c		queue pairs: posting, executing, completing
+ *   state.c		queue pairs: states, draining, destruction
  *   cm.c		the connection manager
  *   peer.c		the responder: decodes the messages that it receives
  *   reply.c		the responder: encodes its replies
@@ -32,6 +33,8 @@
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
+ *   recall.c		scenarios of calls of the service to its requester
+ *   class.c		scenarios of traffic classes
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -40,6 +43,7 @@
  *   explore.c		runs events in all orders
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
+ *   scenarios.h		declares the scenarios
  *   bench.c		repeats each kind of RPC, for callgrind
  */
 #ifndef HARNESS_H
@@ -88,7 +92,7 @@ bool h_lock_awaited(void);
 int h_module_references(void);
 /* The number of slots of a transport; 0: the module's default. */
 extern unsigned int h_slots;
-/* Sets a number in the table of the module's client below /proc/sys. */
+/* Sets a number in a table of the module below /proc/sys. */
 void h_tune(const char *name, unsigned int value);
 
 /* --- memory.c --- */
@@ -237,6 +241,8 @@ struct h_qp {
 	u32 announced;			/* the size of Receives that the peer may count on */
 	u32 asked;			/* the size that the peer was asked for; 0: none */
 	struct rdma_cm_id *id;
+	enum ib_qp_state state;		/* the state to which the module moved it */
+	int class;			/* the traffic class of its packets; -1: the default */
 };
 
 int h_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -260,6 +266,7 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key);
 bool h_qp_in_use(const struct h_qp *qp);
 struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr);
 void h_qp_destroy(struct h_qp *qp);
+struct h_qp *h_qp_find(u32 number);
 void h_qp_check_unmap(u64 addr, size_t len);
 void h_deliver(struct h_qp *qp, struct h_wr *wr);
 
@@ -277,10 +284,12 @@ struct h_answer {
 	bool two;		/* it supports version two */
 	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
 	bool bare;		/* it promises no Receives for operations */
+	u8 class;		/* the traffic class in its connection request */
 };
 
 extern struct h_answer h_answer;
 extern unsigned int h_connections;
+int h_cm_listener_class(void);	/* the traffic class of the listener; -1: none was set */
 
 /* --- peer.c --- */
 #define H_SEGMENTS 32
@@ -420,6 +429,9 @@ void h_ask_again(u32 xid);	/* sends a call again, over the connection that there
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
+/* The number of calls of the service that the requester has received. */
+extern unsigned int h_called_back;
+void h_reply_back(const struct h_rpc *rpc);	/* replies to such a call */
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
@@ -431,6 +443,8 @@ void h_serve_begin(void);	/* loads the module, starts a service, connects to it 
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
+/* Returns the connection that the service accepted last. */
+struct svc_xprt *h_serve_connection(void);
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
 /* Has the service take payloads out of its replies again; the second page of each is h_cached. */
@@ -498,85 +512,6 @@ void h_event(const char *name);
 void h_setting_end(void);
 u64 h_look(void);
 
-/* --- reconnect.c --- */
-void h_second_connection(void);
-void h_reconnect_without_memory(void);
-void h_idle_without_memory(void);
-void h_lost_and_idle(void);
-void h_grant_before_use(void);
-
-/* --- late.c --- */
-void h_reads_late(void);
-void h_reads_late_and_lost(void);
-
-/* --- bounced.c --- */
-void h_bounced_calls(void);
-void h_bounced_calls_in_parts(void);
-void h_bounced_reads(void);
-void h_bounced_by_page(void);
-void h_mapping_refused(void);
-void h_mapping_never(void);
-void h_mapping_refused_served(void);
-void h_mapping_never_served(void);
-void h_fetched_unmapped(void);
-
-/* --- regions.c --- */
-void h_regions(void);
-void h_regions_awaited(void);
-
-/* --- pulled.c --- */
-void h_pulled_replies(void);
-void h_pulled_into_fragments(void);
-void h_pulled_twice(void);
-
-/* --- flood.c --- */
-void h_flood(void);
-void h_short_queue(void);
-void h_no_queue(void);
-
-/* --- conf.c --- */
-void h_single_reads(void);
-
-/* --- refused.c --- */
-void h_receives_refused(void);
-void h_class_refused(void);
-void h_class_refused_mounted(void);
-void h_invalidation_refused(void);
-
-/* --- held.c --- */
-void h_callback_replies_held(void);
-void h_replies_held(void);
-void h_replies_refused(void);
-void h_calls_held(void);
-void h_mapping_held(void);
-
-/* --- short.c --- */
-void h_short_for_a_moment(void);
-void h_short_of_threads(void);
-
-/* --- earlier.c --- */
-void h_earlier_callback(void);
-void h_earlier_credit(void);
-void h_earlier_close(void);
-
-/* --- unaccepted.c --- */
-void h_ready_at_once(void);
-void h_removed_without_threads(void);
-void h_removed_and_accepted(void);
-void h_removed_in_flood(void);
-void h_removed_while_busy(void);
-void h_backlog(void);
-
-/* --- quiet.c --- */
-void h_quiet_replies(void);
-void h_quiet_requester(void);
-void h_quiet_and_busy(void);
-void h_quiet_and_long(void);
-void h_quiet_and_many(void);
-void h_quiet_and_reused(void);
-void h_quiet_and_shared(void);
-void h_quiet_and_truncated(void);
-
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {
 	const char *name;
@@ -589,5 +524,7 @@ extern const struct h_scenario h_growth_scenarios[];
 int h_explore(int count, char **order, bool all);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
+
+#include "scenarios.h"
 
 #endif /* HARNESS_H */

@@ -109,28 +109,34 @@ void get_random_bytes(void *buf, size_t len)
 /* --- sysctl: sets the number of slots when the table is registered --- */
 
 unsigned int h_slots;
-static const struct ctl_table *tunables;
-static size_t tunables_count;
+/* The tables of client and server. */
+static struct {
+	const struct ctl_table *entries;
+	size_t count;
+} tunables[2];
 
 void h_tune(const char *name, unsigned int value)
 {
-	size_t i;
+	size_t i, n;
 
-	for (i = 0; i < tunables_count && strcmp(tunables[i].procname, name); i++)
-		;
-	h_expect(i < tunables_count, "the module has no tunable %s", name);
-	*(unsigned int *)tunables[i].data = value;
+	for (n = 0; n < ARRAY_SIZE(tunables); n++)
+		for (i = 0; i < tunables[n].count; i++)
+			if (!strcmp(tunables[n].entries[i].procname, name)) {
+				*(unsigned int *)tunables[n].entries[i].data = value;
+				return;
+			}
+	u_fail("the module has no tunable %s", name);
 }
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
 					    size_t count)
 {
-	if (!strcmp(path, "sunrpc")) {
-		tunables = table;
-		tunables_count = count;
-		if (h_slots)
-			h_tune("rdma_slot_table_entries", h_slots);
-	}
+	bool client = !strcmp(path, "sunrpc");
+
+	tunables[client].entries = table;
+	tunables[client].count = count;
+	if (client && h_slots)
+		h_tune("rdma_slot_table_entries", h_slots);
 	return u_alloc(sizeof(struct ctl_table_header), NULL);
 }
 

@@ -45,6 +45,16 @@ struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
 	return qp;
 }
 
+struct h_qp *h_qp_find(u32 number)
+{
+	struct h_qp *qp;
+
+	list_for_each_entry(qp, &pairs, all)
+		if (qp->ib.qp_num == number)
+			return qp;
+	return NULL;
+}
+
 static void drop_all(struct list_head *list)
 {
 	struct h_wr *wr, *next;
@@ -536,61 +546,4 @@ bool h_flush_one(void)
 		if (qp->broken && !qp->hold && (h_complete_send(qp) || h_complete_receive(qp)))
 			return true;
 	return false;
-}
-
-/* --- Draining --- */
-
-int ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask)
-{
-	h_expect(mask & IB_QP_STATE && attr->qp_state == IB_QPS_ERR,
-		 "ib_modify_qp() changes to another state than the error state");
-	if (h_faults.modify)
-		return h_faults.modify;
-	h_qp_error(pair_of(ib));
-	return 0;
-}
-
-/*
- * Drains a queue pair. If the marker cannot be posted, the queue pair is in the error state, but
- * the drain returns before the work requests have completed.
- */
-static void drain(struct ib_qp *ib, bool sends, bool receives)
-{
-	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
-	struct h_qp *qp = pair_of(ib);
-
-	if (ib_modify_qp(ib, &attr, IB_QP_STATE)) {
-		u_say("  ib_core: failed to drain");
-		return;
-	}
-	if (h_faults.marker) {
-		u_say("  ib_core: failed to drain: the marker was not posted");
-		return;
-	}
-	qp->hold = false;
-	while ((sends && h_complete_send(qp)) || (receives && h_complete_receive(qp)))
-		;
-	qp->drained = sends && receives;
-}
-
-void ib_drain_qp(struct ib_qp *qp)
-{
-	h_expect(h_in_thread(), "violation: a handler drains a queue pair, and may not sleep");
-	drain(qp, true, true);
-}
-
-void ib_drain_sq(struct ib_qp *qp)
-{
-	drain(qp, true, false);
-}
-
-void ib_drain_rq(struct ib_qp *qp)
-{
-	drain(qp, false, true);
-}
-
-int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
-{
-	h_qp_destroy(pair_of(qp));
-	return 0;
 }

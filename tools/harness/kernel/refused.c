@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of work requests that the driver refuses. Nothing completes then, so only the refusal
- * shows the module that the connection is to be closed.
+ * shows the module that the connection is to be closed. And of swap, which the module refuses.
  */
 #include "harness.h"
 
@@ -52,5 +52,20 @@ void h_invalidation_refused(void)
 	h_rpc_check(rpc);
 	h_rpc_free(rpc);
 	run(H_READ_4K);
+	h_end();
+}
+
+/* SUNRPC asks for the first swap file only, so calls for another one fail. */
+void h_swap_refused(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_connect();
+	h_expect(h_xprt->ops->enable_swap(h_xprt) == -EOPNOTSUPP, "swap is not refused");
+	rpc = h_rpc_new(H_WRITE_4K);
+	h_rpc_start(rpc, RPC_TASK_SWAPPER);
+	h_expect(rpc->released && rpc->status == -EIO, "a call for swap ends with %d", rpc->status);
+	h_rpc_free(rpc);
 	h_end();
 }

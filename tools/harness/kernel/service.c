@@ -223,6 +223,11 @@ void h_serve(enum h_kind_number kind)
 	h_expect(h_answered(xid), "%s: the call is not answered", h_kinds[kind].name);
 }
 
+struct svc_xprt *h_serve_connection(void)
+{
+	return list_first_entry(&service->sv_tempsocks, struct svc_xprt, xpt_list);
+}
+
 void h_serve_end(void)
 {
 	h_spawn("nfsd stops", stop, NULL);

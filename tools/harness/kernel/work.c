@@ -84,6 +84,9 @@ static void set_pending(struct work_struct *work, bool pending)
 bool queue_work_on(int cpu, struct workqueue_struct *queue, struct work_struct *work)
 {
 	h_expect(queue && queue->queued != 0xdead, "work is queued on a destroyed workqueue");
+	/* The kernel warns of it, once. */
+	h_expect(queue != system_wq && queue != system_unbound_wq,
+		 "work is queued on a deprecated workqueue");
 	if (work_pending(work))
 		return false;
 	set_pending(work, true);
@@ -404,11 +407,11 @@ void h_pass(unsigned int ms)
 
 void h_work_init(void)
 {
-	system_wq = alloc_workqueue_noprof("events", 0, 0);
-	system_percpu_wq = system_wq;
-	system_dfl_wq = system_wq;
+	system_wq = alloc_workqueue_noprof("deprecated", 0, 0);
 	system_unbound_wq = system_wq;
-	system_long_wq = system_wq;
-	system_dfl_long_wq = system_wq;
-	system_highpri_wq = system_wq;
+	system_percpu_wq = alloc_workqueue_noprof("events", 0, 0);
+	system_dfl_wq = system_percpu_wq;
+	system_long_wq = system_percpu_wq;
+	system_dfl_long_wq = system_percpu_wq;
+	system_highpri_wq = system_percpu_wq;
 }

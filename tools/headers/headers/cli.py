@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from . import build, install, source, toolcheck, tree
+from . import build, install, pieces, source, toolcheck, tree
 from .errors import HeadersError, Interrupted
 from .lock import locked
 from .progress import say, step
@@ -23,11 +23,11 @@ TREES = Path("/usr/src")
 _EPILOG = """
 Debian's kernels are built with CONFIG_RUST=y, but their header packages contain
 nothing of rust/. This program builds rust/ again from the same source with the
-same compilers. It verifies the result: .config is unchanged, and the image has
-every exported symbol. Then it installs the metadata into the header tree. Each
-kernel version needs one run: a download of 170 MB, two minutes, and 190 MB in
-the header tree. RUSTC=, BINDGEN=, RUSTFMT= and JOBS= in the environment select
-the tools and the number of jobs.
+same compilers. It verifies the result: the image has every exported symbol.
+Then it installs the metadata into the header tree. Each kernel version needs one
+run: a download of about 10 MB (of 165 MB for a version that this program does
+not know), some minutes, and 190 MB in the header tree. RUSTC=, BINDGEN=,
+RUSTFMT= and JOBS= in the environment select the tools and the number of jobs.
 """
 
 
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     parse.add_argument("--source", type=Path, metavar="DEB", help="use this linux-source package")
     parse.add_argument("--work", type=Path, default=WORK, help="directory to work in (%(default)s)")
     parse.add_argument("--modules", type=Path, default=tree.MODULES, help=argparse.SUPPRESS)
+    parse.add_argument("--known", type=Path, default=pieces.KNOWN, help=argparse.SUPPRESS)
     return parse
 
 
@@ -123,8 +124,11 @@ def _prepare(found: tree.Tree, args: argparse.Namespace) -> None:
         source.require_room(work, source.ROOM_TO_WORK)
         source.require_room(found.build, install.ROOM_TO_INSTALL)
         log = work / "log"
-        deb = args.source.resolve() if args.source else source.fetch(found, work, log)
-        source.unpack(deb, found, work / "source", log)
+        if args.source:
+            source.unpack(args.source.resolve(), work / "source", log)
+        else:
+            known = pieces.known(found.version, args.known)
+            source.obtain(found, work / "source", known, log)
         build.build(found, tools, work / "source", work / "objects", log)
         with step("installing"):
             size = install.install(found, work / "source", work / "objects")

@@ -1,35 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Fetches and unpacks the kernel source that the headers were built from.
+"""Obtains those files of the kernel's source that no header package has.
 
-apt fetches it from the machine's own sources, and verifies it like every package: signed Release
-file, hash of the index, hash of the package.
+Of a source package that is known only the needed pieces are fetched. Any other one apt fetches
+whole, from the machine's own sources, and verifies it like every package: signed Release file, hash
+of the index, hash of the package. The files are kept for other kernels that have the same ones.
 """
 
 from __future__ import annotations
 
 import errno
+import lzma
 import shutil
+import tarfile
 from pathlib import Path
 
+from . import pieces
 from .errors import HeadersError, no_room
 from .progress import say, step
 from .run import logged, output, tail
 from .tree import Tree
 
-#: Files that are not unpacked, to save time: a fifth of the tree is enough to build `rust/`. The
-#: patterns are tar's, where `*` also matches slashes. The crates' bindings include headers of
-#: drivers/base and drivers/android.
-_UNNEEDED = (
-    *(f"{folder}/*.c" for folder in ("drivers", "fs", "net", "sound")),
-    "drivers/[!ab]*.h",
-    "sound/*.h",
-    "Documentation/*/*",
-    "tools/testing/*",
-    "tools/perf/*",
-)
-#: The largest number of bytes in the work directory: the package, its unpacked part, and the
-#: object tree.
-ROOM_TO_WORK = 900 << 20
+#: The largest number of bytes in the work directory: the package, its needed files, and the object
+#: tree.
+ROOM_TO_WORK = 450 << 20
 
 
 def require_room(directory: Path, needed: int) -> None:
@@ -74,6 +67,13 @@ class Apt:
         # One unreachable source of many is no error yet: the caller asks `lists` again.
         logged(["apt-get", *self._options, "-q", "update"], self._log, "apt-get update")
 
+    def address(self, package: str, version: str) -> tuple[str, str]:
+        """Returns the address of a package and its SHA-256 in the index; empty if apt has none."""
+        args = ["apt-get", *self._options, "-q", "download", "--print-uris"]
+        words = (output([*args, f"{package}={version}"]) or "").split()
+        digest = words[-1].removeprefix("SHA256:") if len(words) == 4 else ""
+        return (words[0].strip("'"), digest) if digest else ("", "")
+
     def download(self, package: str, version: str) -> Path:
         """Fetches one package into the work directory. Returns its path."""
         args = ["apt-get", *self._options, "-q", "download", f"{package}={version}"]
@@ -81,24 +81,71 @@ class Apt:
         return next(self._work.glob(f"{package}_*.deb"))
 
 
-def fetch(tree: Tree, work: Path, log: Path) -> Path:
-    """Downloads the source package of exactly the headers' version.
+def obtain(tree: Tree, target: Path, known: pieces.Package | None, log: Path) -> None:
+    """Creates `target` with the needed files of the headers' version: those kept, or fetched ones.
+
+    The folder of `target` is for the other files of this run, and the one above for those to keep.
 
     # Errors
     `HeadersError`: no network, no such package in apt's sources, or an incomplete download.
     """
+    work = target.parent
+    kept = work.parent / f"source-{known.content[:16] if known else tree.version}.tar.xz"
+    if kept.is_file():
+        target.mkdir()
+        with step("unpacking the sources that an earlier preparation has kept"):
+            logged(["tar", "-xJf", str(kept), "-C", str(target)], log, "unpacking the sources")
+        return
+    _fetch(tree, target, known, log)
+    _keep(target, kept, log)
+
+
+def _keep(source: Path, kept: Path, log: Path) -> None:
+    """Keeps the needed files, in place of those of the last version."""
+    for old in kept.parent.glob("source-*.tar.xz*"):
+        old.unlink()
+    partial = kept.with_name(f"{kept.name}.partial")
+    logged(["tar", "-cJf", str(partial), "-C", str(source), "."], log, "keeping the sources")
+    partial.rename(kept)
+
+
+def _fetch(tree: Tree, target: Path, known: pieces.Package | None, log: Path) -> None:
     package, version = f"linux-source-{tree.series}", tree.version
-    apt = Apt(work, log)
-    fresh = not apt.lists(package, version)
-    if fresh:
+    apt = Apt(target.parent, log)
+    if not apt.lists(package, version):
         _refresh(apt, log)
     if not apt.lists(package, version):
         raise HeadersError(_unknown(package, version, tail(log)), tail(log, 6))
+    if not known:
+        say(f"this program does not know {package} {version}, and fetches all of it")
+    elif _fetch_pieces(apt, package, version, known, target):
+        return
     with step(f"downloading {package} {version}"):
         try:
-            return apt.download(package, version)
+            deb = apt.download(package, version)
         except HeadersError as error:
             raise _broken_off(package, error) from error
+    unpack(deb, target, log)
+
+
+def _fetch_pieces(
+    apt: Apt, package: str, version: str, known: pieces.Package, target: Path
+) -> bool:
+    """Fetches only what is needed of the package; returns whether that was possible."""
+    uri, digest = apt.address(package, version)
+    if digest != known.sha256:
+        say(f"apt has another {package} {version} than this program knows: fetching all of it")
+        return False
+    with step(f"fetching {known.length / 1e6:.1f} MB of {package} {version}"):
+        try:
+            pieces.fetch(uri, known, target)
+        except (OSError, ValueError, EOFError, lzma.LZMAError, tarfile.TarError) as error:
+            shutil.rmtree(target, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+                raise no_room(target) from error
+            say(f"    not possible ({error}): fetching all of it")
+            return False
+    return True
 
 
 def _refresh(apt: Apt, log: Path) -> None:
@@ -135,37 +182,20 @@ def _broken_off(package: str, error: HeadersError) -> HeadersError:
     )
 
 
-def unneeded(tree: Tree) -> list[str]:
-    """Returns the patterns of files to leave out, with the code of most other architectures.
-
-    Their Kconfig files stay, because crypto/Kconfig includes them on every architecture.
-    """
-    own = next((path.name for path in (tree.build / "arch").glob("*")), "x86")
-    others = (f"arch/[!{own[0]}]*/*.{kind}" for kind in ("[chS]", "dts", "dtsi"))
-    patterns = (*_UNNEEDED, *others)
-    # Anchored with the archive's own root: rust/helpers/net/*.c is not net/*.c.
-    return [f"linux-source-{tree.series}/{pattern}" for pattern in patterns]
-
-
-def unpack(deb: Path, tree: Tree, target: Path, log: Path) -> None:
-    """Unpacks the tarball inside the package, without the files that `unneeded` matches.
+def unpack(deb: Path, target: Path, log: Path) -> None:
+    """Unpacks the needed files of the tarball inside the package.
 
     # Errors
     `HeadersError`: no kernel source package, a damaged package, or a full disk.
     """
     target.mkdir()
-    excluded = " ".join(f"--exclude='{pattern}'" for pattern in unneeded(tree))
+    # xz decompresses with all processors. The first folder is that of the tarball.
+    names = " ".join(f"'linux-source-*/{name}'" for name in pieces.NEEDED)
     pipe = (
         'dpkg-deb --fsys-tarfile "$0" | tar -xO --wildcards "./usr/src/linux-source-*.tar.xz"'
-        f' | tar -xJ --strip-components=1 --anchored {excluded} -C "$1"'
+        " | xz -dc -T0 | tar -x --strip-components=1 --wildcards --no-wildcards-match-slash"
+        f' -C "$1" {names}'
     )
     args = ["bash", "-o", "pipefail", "-c", pipe, str(deb), str(target)]
-    with step("unpacking the source"):
-        try:
-            logged(args, log, "unpacking the source")
-        except OSError as error:
-            if error.errno == errno.ENOSPC:
-                raise no_room(target) from error
-            raise
-    if not (target / "Makefile").is_file():
-        raise HeadersError(f"{deb} is not a kernel source package")
+    with step("unpacking the needed part of the source"):
+        logged(args, log, "unpacking the source")

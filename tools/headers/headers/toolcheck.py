@@ -19,19 +19,10 @@ from .tree import Tree
 #: Pairs of program and Debian package. dpkg-deb, tar and apt-get are part of every Debian.
 _PROGRAMS = (
     ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
-    ("openssl", "openssl"),
-    ("python3", "python3"),
     ("xz", "xz-utils"),
     ("gcc", "gcc"),
 )
-_C_HEADERS = (
-    ("stdio.h", "libc6-dev"),
-    ("gelf.h", "libelf-dev"),
-    ("openssl/opensslv.h", "libssl-dev"),
-)
+_C_HEADERS = (("stdio.h", "libc6-dev"),)
 _CORE = "lib/rustlib/src/rust/library/core/src/lib.rs"
 
 
@@ -98,6 +89,7 @@ def check(tree: Tree) -> Tools:
     """
     config, faults = tree.config, list[Fault]()
     rustc = _pick("rustc", config.get("CONFIG_RUSTC_VERSION_TEXT", ""), "rustc", faults)
+    faults += _llvm(rustc, config.get("CONFIG_RUSTC_LLVM_VERSION", ""))
     bindgen = _pick("bindgen", config.get("CONFIG_BINDGEN_VERSION_TEXT", ""), "bindgen", faults)
     sysroot = (output([rustc, "--print", "sysroot"]) or "").strip()
     if sysroot and not (Path(sysroot) / _CORE).is_file():
@@ -120,6 +112,18 @@ def check(tree: Tree) -> Tools:
     if faults:
         raise report(tree.release, faults)
     return Tools(rustc, bindgen, rustfmt)
+
+
+def _llvm(rustc: str, wanted: str) -> list[Fault]:
+    """Checks the LLVM of rustc; the configuration has its version as one number, as 190107."""
+    text = output([rustc, "-vV"]) or ""
+    found = next((line.split()[-1] for line in text.splitlines() if line.startswith("LLVM ")), "")
+    parts = [int(part) for part in found.split(".") if part.isdigit()]
+    number = "".join(f"{part:02d}" for part in parts).lstrip("0")
+    if not found or not wanted or number == wanted:
+        return []
+    named = ".".join(str(int(wanted) // unit % 100) for unit in (10000, 100, 1))
+    return [Fault(f"{rustc} has LLVM {found}, this kernel was built with LLVM {named}")]
 
 
 def _compiler(name: str, wanted: str) -> list[Fault]:

@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0
 """Creates a test machine for the preparation tool.
 
-The tool, dpkg, apt, tar and make are the real programs. The kernel is a toy: a Makefile of a few
-lines has its `olddefconfig` and `modules_prepare`, and scripts that print a version replace its
-compilers. So a test can cause each fault exactly, in a fraction of a second.
+The tool, dpkg, apt, tar and make are the real programs. The kernel is a toy: makefiles of a few
+lines in the headers build its crates, and scripts that print a version replace its compilers. So a
+test can cause each fault exactly, in a fraction of a second.
 """
 
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,27 +23,32 @@ RELEASE = "7.3.4+toy-amd64"
 VERSION = "7.3.4-1~toy1"
 RUSTC = "rustc 1.85.1 (4eb161250 2025-03-15) (toy)"
 BINDGEN = "bindgen 0.71.1 (toy)"
+LLVM = "19.1.7"
 GCC = "toy-gcc-14 (Toy 14.2.0-19) 14.2.0"
 SYMBOL = "_RNvToy_6kernel4init"
 
 CONFIG = f"""CONFIG_RUST=y
 CONFIG_CC_VERSION_TEXT="{GCC}"
 CONFIG_RUSTC_VERSION_TEXT="{RUSTC}"
+CONFIG_RUSTC_LLVM_VERSION=190107
 CONFIG_BINDGEN_VERSION_TEXT="{BINDGEN}"
 # CONFIG_TOY is not set
 """
 
-MAKEFILE = f"""
-olddefconfig:
-	hook config $(O)
-modules_prepare:
-	hook build $(O)
-	mkdir -p $(O)/rust/kernel $(O)/rust/bindings $(O)/scripts
+#: The makefiles of the headers: the kernel's own, and that which builds a folder.
+MAKEFILE = "CONFIG_X86_64 := y\nbuild := -f scripts/toy.mk folder\n"
+BUILD = f"""
+rust: ; hook build $(O)
+	mkdir -p $(O)/rust/kernel $(O)/rust/bindings
 	echo 'EXPORT_SYMBOL_RUST_GPL({SYMBOL});' > $(O)/rust/exports_kernel_generated.h
 	for f in libkernel.rmeta libcore.rmeta libmacros.so; do echo $$f > $(O)/rust/$$f; done
 	echo gen > $(O)/rust/kernel/generated_arch.rs
 	echo 'pub struct a;' > $(O)/rust/bindings/bindings_generated.rs
-	echo '{{}}' > $(O)/scripts/target.json
+scripts/target.json: scripts/generate_rust_target.rs include/uapi
+	test -e include/uapi/../../drivers/base/base.h
+	test ! $(O)/include/config/auto.conf -ot $(O)/.config
+	echo '{{}}' > $(O)/$@
+.PHONY: rust
 """
 
 
@@ -121,7 +127,13 @@ def add_tree(machine: Machine, release: str) -> Path:
     kbuild = machine.root / "kbuild/scripts"
     for path in (build / "arch/x86", common, kbuild, machine.root / f"modules/{release}/kernel"):
         path.mkdir(parents=True, exist_ok=True)
-    (common / "Makefile").touch()
+    for place in ("include/uapi", "include/linux"):
+        (common / place).mkdir(parents=True, exist_ok=True)
+    (common / "Makefile").write_text(MAKEFILE)
+    (common / "arch").mkdir(exist_ok=True)
+    (kbuild / "toy.mk").write_text(BUILD)
+    (build / "include/config").mkdir(parents=True)
+    (build / "include/config/auto.conf").touch()
     (build / ".config").write_text(CONFIG)
     cc = "CC = $(if $(CACHE),$(CCACHE)) $(CROSS_COMPILE)gcc-14\noverride CROSS_COMPILE = toy-\n"
     (build / ".kernelvariables").write_text(cc)
@@ -142,35 +154,67 @@ def add_tree(machine: Machine, release: str) -> Path:
     return build
 
 
+#: Files of the toy kernel's source, in the order of a tarball. The large ones make several blocks.
+SOURCE = {
+    "arch/arm/crypto/Kconfig": "# unwanted\n",
+    "drivers/android/binder/rust_binder.h": "/* wanted */\n",
+    "drivers/base/base.h": "/* wanted */\n",
+    "drivers/base/core.c": "/* unwanted */\n",
+    "drivers/net/large.c": "",
+    "net/socket.c": "/* unwanted */\n",
+    "rust/Makefile": "# toy\n",
+    "rust/bindgen_parameters": "# toy\n",
+    "rust/helpers/net/genetlink.c": "/* wanted */\n",
+    "rust/kernel/lib.rs": "// wanted\n" * 5000,
+    "scripts/Makefile": "# toy\n",
+    "scripts/generate_rust_target.rs": "// wanted\n",
+    "scripts/min-tool-version.sh": "echo 1\n",
+    "scripts/rust_is_available_bindgen_libclang.h": "\n",
+    "scripts/unwanted.sh": "exit 1\n",
+    "sound/large.c": "",
+}
+_BLOCKS = ["xz", "-T1", "--block-size=16KiB", "-c"]
+
+
+def _tarball(tree: Path, order: Sequence[str]) -> bytes:
+    """Returns the files of a folder as a tarball, compressed in small blocks."""
+    listed = subprocess.run(
+        ["tar", "-C", tree, "-c", *order], check=True, stdout=subprocess.PIPE
+    ).stdout
+    return subprocess.run(_BLOCKS, input=listed, check=True, stdout=subprocess.PIPE).stdout
+
+
 def source_package(root: Path, name: str = "linux-source-7.3") -> Path:
     """Creates a package with a kernel source of a few files."""
     tree = root / "package/tree/linux-source-7.3"
-    files = {
-        "Makefile": MAKEFILE,
-        "rust/Makefile": "# toy\n",
-        "rust/bindgen_parameters": "# toy\n",
-        "rust/helpers/net/genetlink.c": "/* wanted */\n",
-        "net/socket.c": "/* unwanted */\n",
-        "arch/arm/crypto/Kconfig": "# wanted\n",
-        "arch/arm/kernel/setup.c": "/* unwanted */\n",
-        "scripts/min-tool-version.sh": "echo 1\n",
-        "scripts/rust_is_available_bindgen_libclang.h": "\n",
-    }
-    for path, text in files.items():
+    large = random.Random(41)
+    for path, text in SOURCE.items():
         (tree / path).parent.mkdir(parents=True, exist_ok=True)
-        (tree / path).write_text(text)
-    package = root / "package/deb"
-    (package / "DEBIAN").mkdir(parents=True)
-    (package / "usr/src").mkdir(parents=True)
-    tarball = package / "usr/src/linux-source-7.3.tar.xz"
-    subprocess.run(["tar", "-C", tree.parent, "-cJf", tarball, tree.name], check=True)
-    (package / "DEBIAN/control").write_text(
+        noise = large.randbytes(60_000) if path.endswith("large.c") else b""
+        (tree / path).write_bytes(text.encode() + noise)
+    inside = root / "package/deb/usr/src/linux-source-7.3.tar.xz"
+    inside.parent.mkdir(parents=True)
+    inside.write_bytes(_tarball(tree.parent, [f"{tree.name}/{path}" for path in SOURCE]))
+    control = root / "package/control"
+    control.mkdir()
+    (control / "control").write_text(
         f"Package: {name}\nVersion: {VERSION}\nArchitecture: all\n"
         "Maintainer: Toy <toy@toy.invalid>\nDescription: toy\n"
     )
+    members = {
+        "debian-binary": b"2.0\n",
+        "control.tar.xz": _tarball(control, ["./control"]),
+        "data.tar.xz": _tarball(root / "package/deb", ["./usr"]),
+    }
     deb = root / "source.deb"
-    subprocess.run(["dpkg-deb", "-Znone", "-b", package, deb], check=True, capture_output=True)
+    deb.write_bytes(b"!<arch>\n" + b"".join(_member(*entry) for entry in members.items()))
     return deb
+
+
+def _member(name: str, data: bytes) -> bytes:
+    """Returns a member of an `ar` archive."""
+    header = f"{name:16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(data):<10}`\n"
+    return header.encode() + data + b"\n" * (len(data) % 2)
 
 
 @pytest.fixture
@@ -182,11 +226,15 @@ def machine(tmp_path: Path) -> Machine:
     core = sysroot / "lib/rustlib/src/rust/library/core/src/lib.rs"
     core.parent.mkdir(parents=True)
     core.touch()
-    machine.program("rustc", f'[ "$1" = --print ] && echo {sysroot} || echo "{RUSTC}"')
+    machine.program(
+        "rustc",
+        f'case $1 in --print) echo {sysroot} ;; *) echo "{RUSTC}" ;; esac\n'
+        f'[ "$1" != -vV ] || echo "LLVM version: {LLVM}"',
+    )
     machine.program("bindgen", f'echo "{BINDGEN}"')
     machine.program("rustfmt", "echo rustfmt toy")
     machine.program("toy-gcc-14", f'echo "{GCC}"')
-    for name in ("flex", "bison", "bc", "openssl", "make", "gcc", "xz"):
+    for name in ("make", "gcc", "xz"):
         if not any((Path(part) / name).exists() for part in ("/usr/bin", "/bin")):
             machine.program(name, "exit 0")
     add_tree(machine, RELEASE)
@@ -203,6 +251,6 @@ def machine(tmp_path: Path) -> Machine:
 
 
 def hook(machine: Machine, script: str) -> None:
-    """Adds commands to the toy kernel's make: `$1` is config or build, `$2` the object tree."""
+    """Adds commands to the toy kernel's build; `$2` is the object tree."""
     (machine.bin / "hook").write_text(f"#!/bin/sh\n{script}\n")
     (machine.bin / "hook").chmod(0o755)

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import http.server
+import json
+import re
 import subprocess
 import threading
 import urllib.parse
@@ -11,16 +13,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import VERSION, Machine
+from conftest import RELEASE, VERSION, Machine
 from test_faults import fails
+
+from headers import record
 
 
 class Archive(http.server.ThreadingHTTPServer):
-    """A flat archive. While `broken` is set, it sends only half of a package."""
+    """A flat archive.
+
+    While `broken` is set, it sends only half of a package. While `in_parts` is set, it sends parts
+    of files; those of `spoilt` have another last byte.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Serves `directory` on a port of the loopback interface."""
         self.directory, self.broken = directory, False
+        self.in_parts = self.spoilt = False
+        #: The bytes of packages that were sent.
+        self.sent = 0
         super().__init__(("127.0.0.1", 0), Handler)
 
 
@@ -33,9 +44,25 @@ class Handler(http.server.SimpleHTTPRequestHandler):
         """Maps a URL to a name in the archive's own directory."""
         return str(self.server.directory / Path(urllib.parse.unquote(path)).name)
 
+    def do_GET(self) -> None:
+        """Sends a file, or a part of it."""
+        span = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+        if not (span and self.server.in_parts):
+            super().do_GET()
+            return
+        begin, end = int(span[1]), int(span[2]) + 1
+        data = bytearray(Path(self.translate_path(self.path)).read_bytes()[begin:end])
+        data[-1] ^= self.server.spoilt
+        self.server.sent += len(data)
+        self.send_response(206)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
     def copyfile(self, source, outputfile) -> None:  # noqa: ANN001
         """Sends the body."""
         data = source.read()
+        self.server.sent += len(data) if self.path.endswith(".deb") else 0
         if self.server.broken and self.path.endswith(".deb"):
             outputfile.write(data[: len(data) // 2])
             self.close_connection = True
@@ -86,10 +113,78 @@ def use_sources(machine: Machine, line: str) -> None:
     machine.environment["APT_CONFIG"] = str(home / "apt.conf")
 
 
-def succeeds(machine: Machine) -> str:
-    status, text = machine.run(source=False)
+def succeeds(machine: Machine, *arguments: str) -> str:
+    """Prepares the headers again, with the source from the archive."""
+    machine.run("--remove", source=False)
+    for kept in machine.work.glob("source-*"):
+        kept.unlink()
+    status, text = machine.run(*arguments, source=False)
     assert status == 0, text
     return text
+
+
+@pytest.fixture
+def known(machine: Machine, archive: Archive) -> str:
+    """Records the package of the archive, and returns the option that names the record."""
+    deb = next(archive.directory.glob("*.deb"))
+    file = machine.root / "known.json"
+    record.main([str(deb)], file)
+    archive.in_parts = True
+    return f"--known={file}"
+
+
+def whole(archive: Archive) -> int:
+    """Returns the length of the package."""
+    return next(archive.directory.glob("*.deb")).stat().st_size
+
+
+def test_known_source_in_pieces(machine: Machine, archive: Archive, known: str) -> None:
+    text = succeeds(machine, known)
+    assert "fetching 0.0 MB of linux-source-7.3" in text
+    assert 0 < archive.sent < whole(archive) - 60_000
+
+
+def test_pieces_through_a_proxy(machine: Machine, archive: Archive, known: str) -> None:
+    """The proxy that apt uses has the bytes, whatever the address of the archive."""
+    conf = machine.root / "apt/apt.conf"
+    proxy = f'Acquire::http::Proxy "http://127.0.0.1:{archive.server_port}";\n'
+    conf.write_text(conf.read_text().replace('Acquire::http::Proxy "false";', proxy))
+    use = (machine.root / "apt/sources.list").read_text()
+    use = use.replace(f"127.0.0.1:{archive.server_port}", "archive.invalid")
+    (machine.root / "apt/sources.list").write_text(use)
+    succeeds(machine, known)
+    assert 0 < archive.sent < whole(archive) - 60_000
+
+
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("whole", "whole files only"), ("spoilt", "differ"), ("index", "another linux-source-7.3")],
+)
+def test_the_whole_source_where_pieces_do_not_do(
+    machine: Machine, archive: Archive, known: str, fault: str, said: str
+) -> None:
+    archive.in_parts, archive.spoilt = fault != "whole", fault == "spoilt"
+    if fault == "index":
+        file = Path(known.partition("=")[2])
+        entries = json.loads(file.read_text())
+        entries[VERSION]["sha256"] = "0" * 64
+        file.write_text(json.dumps(entries))
+    text = succeeds(machine, known)
+    assert said in text and "fetching all of it" in text
+    assert archive.sent >= whole(archive)
+
+
+def test_sources_are_kept(machine: Machine, archive: Archive, known: str) -> None:
+    """A second preparation fetches nothing, if the needed files of its version are the same."""
+    succeeds(machine, known)
+    sent = archive.sent
+    machine.run("--remove", source=False)
+    status, text = machine.run(known, source=False)
+    assert status == 0 and "an earlier preparation has kept" in text, text
+    assert archive.sent == sent
+    (kept,) = machine.work.iterdir()
+    assert kept.name.startswith("source-") and kept.stat().st_size < 10_000
+    assert not (machine.work / RELEASE).exists()
 
 
 def test_source_from_the_archive(machine: Machine, archive: Archive) -> None:

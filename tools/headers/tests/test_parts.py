@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from conftest import BINDGEN, RELEASE, RUSTC, SYMBOL, VERSION, Machine, add_tree
+from conftest import BINDGEN, RELEASE, RUSTC, SOURCE, SYMBOL, VERSION, Machine, add_tree
 from headers.errors import HeadersError
 
-from headers import build, install, run, source, toolcheck, tree
+from headers import build, install, pieces, record, run, source, toolcheck, tree
 
 TOP = Path(__file__).resolve().parents[3]
 
@@ -167,18 +168,6 @@ def test_leftovers_of_a_removed_kernel(found: tree.Tree, machine: Machine, clear
     assert other.exists()
 
 
-def test_config_that_changed(found: tree.Tree, machine: Machine) -> None:
-    objects = machine.root / "o"
-    objects.mkdir()
-    text = (found.build / ".config").read_text()
-    (objects / ".config").write_text(text)
-    build.require_same_config(found, objects)
-    (objects / ".config").write_text(text + "CONFIG_TOY=y\n")
-    with pytest.raises(HeadersError, match="would change") as caught:
-        build.require_same_config(found, objects)
-    assert "CONFIG_TOY: n -> y" in caught.value.details
-
-
 def test_symbols_that_differ(found: tree.Tree, machine: Machine) -> None:
     exports = machine.root / "o/rust/exports_kernel_generated.h"
     exports.parent.mkdir(parents=True)
@@ -189,12 +178,59 @@ def test_symbols_that_differ(found: tree.Tree, machine: Machine) -> None:
         build.require_same_exports(found, machine.root / "o")
 
 
-def test_unpacking_leaves_out_only_what_it_may(found: tree.Tree, machine: Machine) -> None:
-    source.unpack(machine.root / "source.deb", found, machine.root / "s", machine.root / "log")
-    assert (machine.root / "s/rust/helpers/net/genetlink.c").exists()
-    assert not (machine.root / "s/net/socket.c").exists()
-    assert (machine.root / "s/arch/arm/crypto/Kconfig").exists()
-    assert not (machine.root / "s/arch/arm/kernel/setup.c").exists()
+def files(root: Path) -> dict[str, str]:
+    """Returns all files below a folder."""
+    found = sorted(path for path in root.rglob("*") if path.is_file())
+    return {str(path.relative_to(root)): path.read_text() for path in found}
+
+
+def test_unpacking_takes_what_is_needed(machine: Machine) -> None:
+    source.unpack(machine.root / "source.deb", machine.root / "s", machine.root / "log")
+    assert files(machine.root / "s") == needed_files()
+
+
+def needed_files() -> dict[str, str]:
+    """Returns the needed files of the toy kernel's source."""
+    return {path: text for path, text in SOURCE.items() if pieces.needed(Path(path))}
+
+
+def test_needed_files() -> None:
+    marked = [path for path, text in SOURCE.items() if " wanted" in text]
+    assert [path for path in needed_files() if path in marked] == marked
+    assert not any("unwanted" in text for text in needed_files().values())
+    assert not pieces.needed(Path("rust/../drivers/x"))
+
+
+def test_pieces_hold_what_is_needed(machine: Machine) -> None:
+    """The recorded pieces are a part of the package, and all needed files are in them."""
+    deb = machine.root / "source.deb"
+    found = record.record(deb)
+    data = deb.read_bytes()
+    assert len(found) > 1 and sum(piece.length for piece in found) < len(data) - 60_000
+    for piece in found:
+        part = piece.unpacked(data[piece.start : piece.start + piece.length])
+        pieces.extract(part, machine.root / "s")
+    assert files(machine.root / "s") == needed_files()
+
+
+@pytest.mark.parametrize("place", [0, -1])
+def test_a_piece_with_other_bytes_is_not_read(machine: Machine, place: int) -> None:
+    data = (machine.root / "source.deb").read_bytes()
+    piece = record.record(machine.root / "source.deb")[0]
+    part = bytearray(data[piece.start : piece.start + piece.length])
+    part[place] ^= 1
+    with pytest.raises(ValueError, match="differ"):
+        piece.unpacked(bytes(part))
+
+
+def test_a_package_that_is_one_block_has_no_pieces(machine: Machine, tmp_path: Path) -> None:
+    deb = tmp_path / "other.deb"
+    package = machine.root / "package/other"
+    (package / "DEBIAN").mkdir(parents=True)
+    (package / "DEBIAN/control").write_text((machine.root / "package/control/control").read_text())
+    subprocess.run(["dpkg-deb", "-Znone", "-b", package, deb], check=True, capture_output=True)
+    with pytest.raises(ValueError, match=r"no data\.tar\.xz"):
+        record.record(deb)
 
 
 def test_progress_line(tmp_path: Path) -> None:
@@ -213,6 +249,7 @@ def test_one_limit_everywhere() -> None:
     doctor = (TOP / "tools/nfsrdma/nfsrdma/doctor/module.py").read_text()
     assert f"OLDEST = {tree.OLDEST}\n" in doctor
     assert f"SERIES={oldest} " in (TOP / "tools/lab/targets.mk").read_text()
+    assert f"the {oldest} series or newer" in (TOP / "debian/control").read_text()
     for name in ("README.md", "Documentation/kernel-range.rst"):
         assert f"Linux {oldest} and newer" in (TOP / name).read_text(), name
 

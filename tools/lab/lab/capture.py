@@ -344,6 +344,21 @@ def accepted(pcap: Path) -> list[bytes]:
     return [bytes.fromhex(line.replace(":", "")) for line in lines]
 
 
+def traffic_classes(pcap: Path) -> dict[str, set[int]]:
+    """Returns the traffic classes of the RoCE packets of queue pairs, by the sender's address.
+
+    # Errors
+    The same as those of `read`.
+    """
+    found: dict[str, set[int]] = {}
+    # Queue pairs 0 and 1 belong to the connection manager.
+    what = "infiniband.bth.destqp > 1 && !icmp && !icmpv6"
+    for line in _tshark(pcap, what, ["ip.src", "ipv6.src", "ip.dsfield", "ipv6.tclass"]):
+        four, six, *classes = line.split("\t")
+        found.setdefault(four or six, set()).add(int("".join(classes), 0))
+    return found
+
+
 def _tshark(pcap: Path, what: str, fields: Sequence[str]) -> list[str]:
     """Returns one line of tab-separated fields for each frame that passes the filter."""
     if not shutil.which("tshark"):

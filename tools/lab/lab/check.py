@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accesses, deps, device, image, kernel, module, paths, settings
+from . import accesses, arch, deps, device, image, kernel, module, paths, settings
 from .progress import say
 
 #: The exit status of pytest when no scenario is left to run.
@@ -39,7 +39,8 @@ class Round:
         modules = f"{self.client} client, {self.server} server"
         dma = "" if self.dma == "none" else f", DMA={self.dma}"
         profile = "" if settings.profile() == "none" else f", PROFILE={settings.profile()}"
-        return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma}{profile})"
+        machines = "".join(f", {machine.name}" for machine in arch.in_use() if machine != arch.X86)
+        return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma}{profile}{machines})"
 
     @property
     def environment(self) -> dict[str, str]:
@@ -59,13 +60,14 @@ def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
 
 def prepare(turn: Round) -> None:
     """Builds what every scenario of a run needs, so that no scenario's time includes it."""
-    image.ensure()
-    built = kernel.ensure(turn.flavour)
-    device.files(built, turn.link, turn.dma)
-    if "ours" in (turn.client, turn.server):
-        module.build(built)
-        if not settings.only():
-            module.build(built, kunit=True)
+    for side in ("client", "server"):
+        built = kernel.ensure(turn.flavour, side)
+        image.ensure(built.machine)
+        device.files(built, turn.link, turn.dma)
+        if "ours" in (turn.client, turn.server):
+            module.build(built)
+            if not settings.only():
+                module.build(built, kunit=True)
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -20,6 +20,7 @@ COMMANDS = (
     ("deps", "deps", "install what the lab needs (Debian packages, bindgen, a venv with ruff)"),
     ("prepare", "prepare", "build kernel and guest image into the cache"),
     ("kdir", "kdir", "print the build tree of a lab kernel"),
+    ("foreign", "foreign", "build our modules for the machines that are not this host"),
     ("run", "demo", "everything up to a mount, shown step by step"),
     ("shell", "shell", "an interactive shell on a guest with the mount in place"),
     ("picture", "picture", "the pictures of the README: text of nfsrdma top, page of its report"),

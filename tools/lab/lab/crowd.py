@@ -7,26 +7,12 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from . import paths
-from .command import capture
 from .errors import GuestError
 from .pair import SERVER_ADDRESS, Guest, Pair
 
 _OUTPUT = "/run/crowd.log"
 _PATIENCE = 60.0
-
-
-def build() -> Path:
-    """Compiles the program that makes many connections into the cache."""
-    source = paths.LAB / "crowd/crowd.c"
-    target = paths.sub("tools") / "crowd"
-    with paths.locked("crowd"):
-        if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
-            flags = ("-O2", "-Wall", "-Wextra", "-Werror")
-            capture(["gcc", *flags, "-o", target, source, "-libverbs", "-lrdmacm"])
-    return target
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import accel, debian_root, initrd, paths, settings
+from . import accel, arch, debian_root, initrd, paths, settings
 from .pair import Pair, Setup
 from .vm import Spec
 
@@ -29,6 +29,7 @@ class Machine:
     stock_module: Path
     log: Path
     flavour: str = "debian"
+    machine: arch.Machine = arch.X86
 
 
 class DebianPair(Pair):
@@ -80,7 +81,7 @@ def boot(machine: Machine, directory: Path) -> DebianPair:
         client_module=machine.stock_module,
         server_module=machine.stock_module,
         link=settings.link(),
-        accel=accel.choose(machine.image),
+        accel=accel.choose(machine),
         client_extra=disk,
         server_extra=disk,
         files={"server-up": up, "server-up-nfs": paths.GUEST / "server-up"},

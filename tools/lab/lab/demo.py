@@ -30,7 +30,7 @@ def prepare(client: str, flavour: str) -> tuple[kernel.Kernel, Path]:
     deps.ensure()
     built = kernel.ensure(flavour)
     say(f"kernel {flavour}: {built.obj}")
-    root = image.ensure()
+    root = image.ensure(built.machine)
     say(f"guest image: {root}")
     if client == "stock":
         return built, built.stock_module
@@ -42,12 +42,14 @@ def prepare(client: str, flavour: str) -> tuple[kernel.Kernel, Path]:
 def boot(built: kernel.Kernel, client_module: Path, name: str) -> Pair:
     """Boots a pair, loads the client's module, and mounts."""
     directory = paths.run_directory(name)
+    server = kernel.ensure(built.flavour, "server")
     setup = Setup(
         built,
         client_module,
-        module.chosen(built, settings.server()),
+        module.chosen(server, settings.server()),
+        server,
         link=settings.link(),
-        accel=accel.choose(built.image),
+        accel=accel.choose(built),
         cpus=settings.cpus(built.flavour),
         gdb=settings.gdb(),
     )

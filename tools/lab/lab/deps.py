@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import debian, emulator, kernel, paths, settings, toolchain
+from . import arch, debian, emulator, kernel, paths, settings, toolchain
 from .command import logged
 from .errors import LabError
 from .progress import say, step
@@ -20,8 +20,11 @@ HOST_PACKAGES = paths.LAB / "host-packages.txt"
 REQUIREMENTS = paths.LAB / "requirements.txt"
 
 
-def wanted(text: str, codename: str) -> list[str]:
-    """Returns the packages of the list that this release and machine need."""
+def wanted(text: str, codename: str, foreign: Sequence[str] = ()) -> list[str]:
+    """Returns the packages of the list that this release and machine need.
+
+    `foreign`: the architectures of guests that are not the host's.
+    """
     names = []
     for line in text.splitlines():
         name, *conditions = line.split() or ["#"]
@@ -29,7 +32,10 @@ def wanted(text: str, codename: str) -> list[str]:
             continue
         releases = [c[1:] for c in conditions if c.startswith("@")]
         commands = [c[1:] for c in conditions if c.startswith("?")]
+        guests = [c[1:] for c in conditions if c.startswith("=")]
         if releases and codename not in releases:
+            continue
+        if guests and not set(guests) & set(foreign):
             continue
         if commands and all(shutil.which(command) for command in commands):
             continue
@@ -51,7 +57,8 @@ def install_packages() -> None:
     # Errors
     As for `install`.
     """
-    install(wanted(HOST_PACKAGES.read_text(), debian.codename()))
+    foreign = [machine.arch for machine in arch.in_use() if not machine.native]
+    install(wanted(HOST_PACKAGES.read_text(), debian.codename(), foreign))
 
 
 def install(packages: list[str]) -> None:
@@ -122,7 +129,8 @@ def ensure() -> None:
     with paths.locked("deps"):
         install_packages()
         install_venv()
-        emulator.ensure()
+        for machine in arch.in_use():
+            emulator.ensure(machine)
         install_bindgen(kernel.source().path)
 
 

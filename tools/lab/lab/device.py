@@ -224,16 +224,16 @@ def build(kernel: Kernel) -> Path:
     `LabError` with the end of the build's log, or when the kernel's source does not fit the edits.
     """
     tree = paths.sub("module") / (kernel.obj.name + "-device")
-    log = paths.log_file(f"module-device-{kernel.flavour}")
+    log = paths.log_file(f"module-{tree.name}")
     args = ["make", "-C", kernel.obj, f"M={tree}", *kernel.tools.make_args(), "modules"]
     stamp = tree.with_name(f"{tree.name}.built")
-    key = f"{args} {kernel.image.stat().st_mtime_ns}"
+    key = f"{args} {kernel.age}"
     with paths.locked(f"module-{tree.name}"):
         known = stamp.read_text() if stamp.exists() else ""
         stamp.unlink(missing_ok=True)
         if _write(kernel, tree) or known != key:
             log.unlink(missing_ok=True)
-            with step(f"devices for the {kernel.flavour} kernel: building", log):
+            with step(f"devices for {kernel.title}: building", log):
                 logged(args, log, env=clean_environment(kernel))
         stamp.write_text(key)
     return tree

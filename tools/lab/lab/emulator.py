@@ -10,51 +10,50 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import aptstate, debian, paths
+from . import aptstate, arch, debian, paths
 from .command import logged
 from .errors import LabError
 from .progress import step
 
 #: The releases of Debian whose own QEMU is older.
 OLD = ("bookworm",)
-#: QEMU, and the files that it loads at its start.
-PACKAGES = ("qemu-system-x86", "qemu-system-data", "seabios")
-PROGRAM = "qemu-system-x86_64"
 
 
-def _home() -> Path:
-    return paths.sub("qemu") / f"{debian.codename()}-backports"
+def _home(machine: arch.Machine) -> Path:
+    suffix = "" if machine == arch.X86 else f"-{machine.arch}"
+    return paths.sub("qemu") / f"{debian.codename()}-backports{suffix}"
 
 
-def ensure() -> None:
-    """Unpacks the QEMU of the backports where it is needed, unless it is there.
+def ensure(machine: arch.Machine) -> None:
+    """Unpacks the backports' QEMU for a machine where it is needed, unless it is there.
 
     # Errors
     `LabError` if apt does not find it.
     """
-    home = _home()
+    home = _home(machine)
     if debian.codename() not in OLD or home.exists():
         return
     partial, log = home.with_name(home.name + ".partial"), paths.log_file("qemu")
     log.unlink(missing_ok=True)
     with step(f"QEMU of {home.name}: unpacking into the cache", log):
-        suite = aptstate.open_suite(debian.mirror(), home.name, log)
-        found = dict(suite.versions("|".join(PACKAGES)))
-        if absent := set(PACKAGES) - found.keys():
-            raise LabError(f"{home.name} has no {', '.join(sorted(absent))}")
-        for name in PACKAGES:
+        backports = f"{debian.codename()}-backports"
+        suite = aptstate.open_suite(debian.mirror(), backports, log)
+        found = dict(suite.versions("|".join(machine.packages)))
+        if absent := set(machine.packages) - found.keys():
+            raise LabError(f"{backports} has no {', '.join(sorted(absent))}")
+        for name in machine.packages:
             file = suite.download(name, found[name], partial / "debs", log)
             logged(["dpkg-deb", "-x", file, partial], log)
         partial.rename(home)
 
 
-def command(*, plugins: bool = False) -> list[str]:
-    """Returns the beginning of QEMU's command line.
+def command(machine: arch.Machine, *, plugins: bool = False) -> list[str]:
+    """Returns the beginning of QEMU's command line for a machine.
 
     `plugins`: whether it loads a TCG plugin. Ours is for the interface of the machine's own QEMU.
     """
-    root = _home() / "usr"
+    root = _home(machine) / "usr"
     if plugins or not root.exists():
-        return [PROGRAM]
-    data = [root / "share" / name for name in ("qemu", "seabios")]
-    return [str(root / "bin" / PROGRAM), *(word for path in data for word in ("-L", str(path)))]
+        return [machine.program]
+    data = [str(root / "share" / name) for name in ("qemu", "seabios")]
+    return [str(root / "bin" / machine.program), "-L", data[0], "-L", data[1]]

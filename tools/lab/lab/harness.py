@@ -16,12 +16,11 @@ from . import (
     accel,
     accesses,
     capture,
-    crowd,
     device,
     gdb,
-    hostile,
     module,
     profiles,
+    programs,
     settings,
     splat,
     terminal,
@@ -68,14 +67,18 @@ class Scenario:
 
 
 class Lab:
-    """Kernel and modules, and at most one running pair."""
+    """Kernels and modules, and at most one running pair."""
 
-    def __init__(self, kernel: Kernel, directory: Path, *, kunit: bool = True) -> None:
+    def __init__(
+        self, kernel: Kernel, server_kernel: Kernel, directory: Path, *, kunit: bool = True
+    ) -> None:
         """Boots nothing: the first scenario that asks for a pair does.
 
-        `kunit`: whether a scenario loads the module that has the KUnit suites.
+        `kernel`: the client's. `kunit`: whether a scenario loads the module that has the KUnit
+        suites.
         """
-        self.kernel, self.directory, self._kunit = kernel, directory, kunit
+        self.kernel, self.server_kernel = kernel, server_kernel
+        self.directory, self._kunit = directory, kunit
         self.scenario: Scenario | None = None
         self.kept = directory
         #: Reports of discarded pairs, which belong to no scenario yet.
@@ -85,35 +88,47 @@ class Lab:
         self._pair: Pair | None = None
         self._options = Options()
         self._count = 0
-        self._modules: module.Modules | None = None
-        self._provoker: Path | None = None
+        #: Modules by the build tree of their kernel.
+        self._modules: dict[Path, module.Modules] = {}
+        self._provokers: dict[Path, Path] = {}
 
-    @property
-    def modules(self) -> module.Modules:
-        """Our modules for this kernel, which the first use builds."""
-        if self._modules is None:
-            self._modules = module.build(self.kernel)
-        return self._modules
+    def modules(self, kernel: Kernel) -> module.Modules:
+        """Returns our modules for a kernel, which the first use builds."""
+        if kernel.obj not in self._modules:
+            self._modules[kernel.obj] = module.build(kernel)
+        return self._modules[kernel.obj]
 
-    @property
-    def provoker(self) -> Path:
-        """The module that provokes reports, which the first use builds."""
-        if self._provoker is None:
-            self._provoker = module.build_provoker(self.kernel)
-        return self._provoker
+    def provoker(self, kernel: Kernel) -> Path:
+        """Returns the module that provokes reports, which the first use builds."""
+        if kernel.obj not in self._provokers:
+            self._provokers[kernel.obj] = module.build_provoker(kernel)
+        return self._provokers[kernel.obj]
 
-    def _sample_files(self) -> dict[str, Path]:
+    def _sample_files(self, kernel: Kernel) -> dict[str, Path]:
         """Returns the samples and the module with KUnit suites by their names in /lab."""
         if "ours" not in (settings.client(), settings.server()):
             return {}
-        files = {path.name: path for path in self.modules.samples}
+        files = {path.name: path for path in self.modules(kernel).samples}
         if self._kunit:
-            files["rpcrdma-kunit.ko"] = module.build(self.kernel, kunit=True).rpcrdma
+            files["rpcrdma-kunit.ko"] = module.build(kernel, kunit=True).rpcrdma
         return files
 
-    def module_of(self, whose: str) -> Path:
+    def _files(self, kernel: Kernel, options: Options, link: str) -> dict[str, Path]:
+        """Returns what a guest with this kernel has in its /lab."""
+        provoker = self.provoker(kernel)
+        return {
+            "lab_provoke.ko": provoker,
+            "lab_slow.ko": provoker.with_name("lab_slow.ko"),
+            "lab_sleepy.ko": provoker.with_name("lab_sleepy.ko"),
+            **programs.build(kernel.machine),
+            **self._sample_files(kernel),
+            **device.files(kernel, link, settings.dma()),
+            **profiles.files(provoker, self.directory, always=options.moody),
+        }
+
+    def module_of(self, whose: str, kernel: Kernel) -> Path:
         """Returns the module of a guest, which is ``ours`` or ``stock``."""
-        return self.kernel.stock_module if whose == "stock" else self.modules.rpcrdma
+        return kernel.stock_module if whose == "stock" else self.modules(kernel).rpcrdma
 
     def begin(self, name: str, options: Options) -> Pair:
         """Returns a pair for a scenario, with a running capture and the module loaded."""
@@ -149,21 +164,14 @@ class Lab:
         link = options.link or settings.link()
         setup = Setup(
             kernel=self.kernel,
-            client_module=self.module_of(settings.client()),
-            server_module=self.module_of(settings.server()),
+            client_module=self.module_of(settings.client(), self.kernel),
+            server_module=self.module_of(settings.server(), self.server_kernel),
+            server_kernel=self.server_kernel,
             link=link,
             dma=settings.dma(),
-            accel=accel.choose(self.kernel.image),
-            files={
-                "lab_provoke.ko": self.provoker,
-                "lab_slow.ko": self.provoker.with_name("lab_slow.ko"),
-                "lab_sleepy.ko": self.provoker.with_name("lab_sleepy.ko"),
-                "hostile": hostile.build(),
-                "crowd": crowd.build(),
-                **self._sample_files(),
-                **device.files(self.kernel, link, settings.dma()),
-                **profiles.files(self.provoker, self.directory, always=options.moody),
-            },
+            accel=accel.choose(self.kernel),
+            files=self._files(self.kernel, options, link),
+            server_files=self._files(self.server_kernel, options, link),
             cpus=options.cpus or settings.cpus(self.kernel.flavour),
             threads=options.threads,
             cmdline=options.cmdline,

@@ -12,30 +12,11 @@ import time
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
-from . import mountstats, paths
-from .command import capture
+from . import mountstats
 from .errors import GuestError
 from .fixtures import BREACHES
 from .pair import MOUNT_POINT, Guest, Pair
-
-_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
-
-
-def build() -> Path:
-    """Compiles the part of the peer that uses verbs into the cache.
-
-    The guests run the same Debian release as the host, so the host's libraries fit.
-    """
-    directory = paths.LAB / "hostile"
-    sources = sorted(directory.glob("*.c"))
-    target = paths.sub("tools") / "hostile"
-    with paths.locked("hostile"):
-        changed = max(path.stat().st_mtime for path in directory.iterdir())
-        if not target.exists() or target.stat().st_mtime < changed:
-            capture(["gcc", *_FLAGS, "-o", target, *sources, "-libverbs", "-lrdmacm"])
-    return target
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,9 @@
 The name of a build's directory contains all that decides its contents: the version of the source,
 and a hash of configuration and compilers. make continues an interrupted build; a build is complete
 only when it has its stamp.
+
+A tree that is only prepared for modules has no kernel. It takes a tenth of the time, and shows that
+a module compiles for a machine whose guests nobody boots.
 """
 
 from __future__ import annotations
@@ -14,19 +17,34 @@ import os
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import Protocol
 
-from . import aptstate, debian, given, paths, settings, toolchain
+from . import aptstate, arch, debian, given, paths, settings, toolchain
 from .command import logged
 from .errors import LabError
 from .progress import say, step
 
 FRAGMENT = paths.ROOT / ".config.fragment"
+#: The flavour of a tree that is only prepared for modules.
+PREPARED = "prepared"
 STOCK_MODULE = "net/sunrpc/xprtrdma/rpcrdma.ko"
 _PACKAGE = r"linux-source-7\.[0-9]+"
 _STAMP = ".lab-built"
+
+
+class Bootable(Protocol):
+    """A kernel that QEMU boots, of the lab or of a distribution."""
+
+    @property
+    def image(self) -> Path:
+        """The file that QEMU boots."""
+
+    @property
+    def machine(self) -> arch.Machine:
+        """The kind of machine."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +63,28 @@ class Kernel:
     src: Path
     obj: Path
     tools: toolchain.Toolchain
+    machine: arch.Machine = arch.X86
 
     @property
     def image(self) -> Path:
         """The file that QEMU boots."""
-        return self.obj / "arch/x86/boot/bzImage"
+        return self.obj / "arch" / self.machine.arch / "boot" / self.machine.target
+
+    @property
+    def title(self) -> str:
+        """The kernel's name in reports."""
+        return f"the {self.flavour} kernel ({self.machine.name})"
+
+    @property
+    def bootable(self) -> bool:
+        """Whether there is a kernel, and not only what modules are built against."""
+        return self.flavour != PREPARED
+
+    @property
+    def age(self) -> int:
+        """When the tree was built, in nanoseconds."""
+        newest = self.image if self.bootable else self.obj / "rust/libkernel.rmeta"
+        return newest.stat().st_mtime_ns
 
     @property
     def vmlinux(self) -> Path:
@@ -62,10 +97,13 @@ class Kernel:
         return self.obj / STOCK_MODULE
 
 
-def config_lines(text: str, flavour: str) -> list[str]:
-    """Returns the fragment's lines for one flavour: common lines and `#<flavour> ` lines."""
-    prefix = f"#{flavour} "
-    lines = [line.removeprefix(prefix).strip() for line in text.splitlines()]
+def config_lines(text: str, flavour: str, machine: arch.Machine) -> list[str]:
+    """Returns the fragment's lines for one kernel: common lines, and lines with its prefixes."""
+    ours = {f"#{word}" for word in (flavour, *machine.prefixes)}
+    lines = []
+    for line in text.splitlines():
+        first, _, rest = line.partition(" ")
+        lines.append((rest if first in ours else line).strip())
     return [line for line in lines if line.startswith("CONFIG_")]
 
 
@@ -163,14 +201,15 @@ def _unpack(deb: Path, package: str, target: Path) -> None:
     partial.rename(target)
 
 
-def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, log: Path) -> None:
-    """Writes `.config` in `obj` from allnoconfig and the fragment.
+def configure(kernel: Kernel, log: Path) -> None:
+    """Writes `.config` in the object tree from allnoconfig and the fragment.
 
     # Errors
     `LabError` naming every line of the fragment that Kconfig dropped.
     """
-    wanted = config_lines(FRAGMENT.read_text(), flavour)
-    make = ["make", "-C", src, f"O={obj}", *tools.make_args()]
+    obj, tools = kernel.obj, kernel.tools
+    wanted = config_lines(FRAGMENT.read_text(), kernel.flavour, kernel.machine)
+    make = ["make", "-C", kernel.src, f"O={obj}", *tools.make_args()]
     logged([*make, "allnoconfig"], log, env=tools.env())
     with (obj / ".config").open("a") as config:
         config.write("\n".join(wanted) + "\n")
@@ -182,24 +221,40 @@ def configure(src: Path, obj: Path, flavour: str, tools: toolchain.Toolchain, lo
 
 
 @cache
-def ensure(flavour: str = "plain") -> Kernel:
-    """Returns the kernel of this flavour, and builds it if the cache does not have it."""
+def ensure(flavour: str = "plain", side: str = "client") -> Kernel:
+    """Returns the kernel of this flavour, and builds it if the cache does not have it.
+
+    `side`: the guest that boots it, ``client`` or ``server``; their machines may differ.
+    """
     if flavour not in ("plain", "debug"):
         raise LabError(f"KERNEL={flavour}: there are two kernels, plain and debug")
     if flavour == "plain" and (built := given.read()):
         # Its compilers are not on this machine.
         none = toolchain.Toolchain("", "", "")
         return Kernel(flavour, Path(built.source), Path(built.objects), none)
+    machine = arch.chosen(side)
     kdir = os.environ.get("KDIR")
     if kdir and flavour == "plain" and Path(kdir, "source").exists():
-        return _existing(Path(kdir).resolve())
+        return _existing(Path(kdir).resolve(), machine)
+    return _in_cache(flavour, machine)
+
+
+@cache
+def prepared(machine: arch.Machine) -> Kernel:
+    """Returns a tree that is prepared for modules of this machine; `Kernel.bootable` is false."""
+    return _in_cache(PREPARED, machine)
+
+
+def _in_cache(flavour: str, machine: arch.Machine) -> Kernel:
+    """Returns a tree of the cache, which has it or builds it."""
     with paths.locked("kernel-source"):
         src = source()
     tools = toolchain.choose(src.path, settings.llvm())
-    lines = "\n".join(config_lines(FRAGMENT.read_text(), flavour))
+    lines = "\n".join(config_lines(FRAGMENT.read_text(), flavour, machine))
     key = hashlib.sha256(f"{lines}\n{tools.digest()}".encode()).hexdigest()[:12]
-    obj = paths.sub("kernel") / f"{flavour}-{src.version}-{key}"
-    kernel = Kernel(flavour, src.path, obj, tools)
+    name = flavour if machine == arch.X86 else f"{flavour}-{machine.name}"
+    obj = paths.sub("kernel") / f"{name}-{src.version}-{key}"
+    kernel = Kernel(flavour, src.path, obj, replace(tools, arch=machine.arch), machine)
     if not (obj / _STAMP).exists():
         with paths.locked(obj.name):
             if not (obj / _STAMP).exists():
@@ -207,10 +262,11 @@ def ensure(flavour: str = "plain") -> Kernel:
     return kernel
 
 
-def _existing(obj: Path) -> Kernel:
+def _existing(obj: Path, machine: arch.Machine) -> Kernel:
     """Returns the kernel that the user has built in `KDIR`, unchanged."""
     src = (obj / "source").resolve()
-    kernel = Kernel("plain", src, obj, toolchain.choose(src, settings.llvm()))
+    tools = replace(toolchain.choose(src, settings.llvm()), arch=machine.arch)
+    kernel = Kernel("plain", src, obj, tools, machine)
     for needed in (kernel.image, kernel.stock_module):
         if not needed.exists():
             raise LabError(f"KDIR={obj}: {needed.name} is not built there")
@@ -219,14 +275,14 @@ def _existing(obj: Path) -> Kernel:
 
 def _build(kernel: Kernel) -> None:
     """Configures once, builds, and writes the stamp last."""
-    log = paths.log_file(f"kernel-{kernel.flavour}")
+    log = paths.log_file(f"kernel-{kernel.flavour}-{kernel.machine.name}")
     log.unlink(missing_ok=True)
     kernel.obj.mkdir(parents=True, exist_ok=True)
     if not (kernel.obj / ".config").exists():
-        with step(f"kernel {kernel.flavour}: configuring", log):
-            configure(kernel.src, kernel.obj, kernel.flavour, kernel.tools, log)
-    with step(f"kernel {kernel.flavour}: building", log):
+        with step(f"{kernel.title}: configuring", log):
+            configure(kernel, log)
+    with step(f"{kernel.title}: building", log):
         make = ["make", "-C", kernel.src, f"O={kernel.obj}", f"-j{settings.jobs()}"]
-        args = [*make, *kernel.tools.make_args(), "bzImage", "modules"]
-        logged(args, log, env=kernel.tools.env())
+        targets = [kernel.machine.target, "modules"] if kernel.bootable else ["modules_prepare"]
+        logged([*make, *kernel.tools.make_args(), *targets], log, env=kernel.tools.env())
     (kernel.obj / _STAMP).touch()

@@ -70,15 +70,17 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
     name = kernel.obj.name + ("-kunit" if kunit else "") + ("-gdb" if settings.gdb() else "")
     name += "" if settings.legacy() else "-no-legacy"
     tree = paths.sub("module") / name
-    log = paths.log_file(f"module-{kernel.flavour}" + ("-kunit" if kunit else ""))
+    log = paths.log_file(f"module-{name}")
     args = ["make", "-C", tree, f"KDIR={kernel.obj}", f"JOBS={settings.jobs()}", "SAMPLES=y"]
     args += kernel.tools.make_args() + (["RPCRDMA_KUNIT=y"] if kunit else [])
     args += [] if settings.legacy() else ["RPCRDMA_LEGACY=n"]
+    # Without a kernel nothing exports symbols.
+    args += [] if kernel.bootable else ["KBUILD_MODPOST_WARN=1"]
     if settings.gdb():
         args += ["KRUSTFLAGS=-g", "KCFLAGS=-g"]
-    title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for the {kernel.flavour} kernel"
+    title = f"module rpcrdma.ko{' with KUnit' if kunit else ''} for {kernel.title}"
     module, stamp = tree / "rpcrdma.ko", tree.with_name(f"{name}.built")
-    key = f"{args} {kernel.image.stat().st_mtime_ns}"
+    key = f"{args} {kernel.age}"
     with paths.locked(f"module-{name}"):
         known = stamp.read_text() if stamp.exists() else ""
         # After an interruption the next call must build again.
@@ -88,7 +90,7 @@ def build(kernel: Kernel, *, kunit: bool = False) -> Modules:
             with step(f"{title}: building", log):
                 logged(args, log, env=clean_environment(kernel))
             # Users build for a kernel like the plain one.
-            if kernel.flavour == "plain":
+            if kernel.flavour != "debug":
                 _check_warnings(log, tree)
             if not module.exists():
                 raise LabError(f"the build left no {module.name}; see {log}")
@@ -126,7 +128,7 @@ def build_provoker(kernel: Kernel) -> Path:
     if found := given.read():
         return Path(found.provoke) / "lab_provoke.ko"
     tree = paths.sub("module") / (kernel.obj.name + "-provoke")
-    log = paths.log_file(f"module-provoke-{kernel.flavour}")
+    log = paths.log_file(f"module-{tree.name}")
     log.unlink(missing_ok=True)
     args = ["make", "-C", kernel.obj, f"M={tree}", *kernel.tools.make_args(), "modules"]
     module, sources = tree / "lab_provoke.ko", paths.LAB / "provoke"

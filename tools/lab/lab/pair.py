@@ -33,6 +33,8 @@ class Setup:
     kernel: Kernel
     client_module: Path
     server_module: Path
+    #: The server's kernel, if it is not the client's.
+    server_kernel: Kernel | None = None
     link: str = "rxe"
     #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
     dma: str = "none"
@@ -43,13 +45,18 @@ class Setup:
     #: Further arguments of QEMU.
     client_extra: tuple[str, ...] = ()
     server_extra: tuple[str, ...] = ()
-    #: Further files for the guests' /lab by name.
+    #: Further files for the guests' /lab by name, and those that are different on the server.
     files: Mapping[str, Path] = field(default_factory=dict)
+    server_files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
     #: Whether gdb may connect to the guests.
     gdb: bool = False
     #: Megabytes of the client's memory; 0 for the size of the server's.
     client_memory: int = 0
+
+    def kernel_of(self, name: str) -> Kernel:
+        """Returns the kernel of a guest, ``client`` or ``server``."""
+        return self.server_kernel or self.kernel if name == "server" else self.kernel
 
     @property
     def patience(self) -> float:
@@ -171,19 +178,21 @@ class Pair:
 
     def _spec(self, name: str, address: str, payload: Path) -> Spec:
         setup = self.setup
-        debug = setup.kernel.flavour == "debug"
+        kernel = setup.kernel_of(name)
+        debug = kernel.flavour == "debug"
         return Spec(
             name=name,
             address=address,
-            kernel=setup.kernel.image,
-            image=image.ensure(),
+            kernel=kernel.image,
+            image=image.ensure(kernel.machine),
+            machine=kernel.machine,
             payload=payload,
             directory=self.directory,
             sockets=self._sockets,
             link_end=self._link_end(name),
             link=setup.link,
             dma=setup.dma,
-            accel=setup.accel,
+            accel=setup.accel if kernel.machine.native else "tcg",
             cpus=setup.cpus,
             memory=3072 if debug else 1536,
             cmdline=setup.cmdline,
@@ -201,7 +210,8 @@ class Pair:
         self.directory.mkdir(parents=True, exist_ok=True)
         payload = self.directory / f"{name}-payload.tar"
         scripts = {p.name: p for p in paths.GUEST.iterdir() if p.name not in _IMAGE_ONLY}
-        image.payload(payload, {"rpcrdma.ko": module, **scripts, **self.setup.files})
+        files = {**self.setup.files, **(self.setup.server_files if name == "server" else {})}
+        image.payload(payload, {"rpcrdma.ko": module, **scripts, **files})
         spec = self._spec(name, address, payload)
         if name == "client":
             memory = self.setup.client_memory or spec.memory
@@ -225,7 +235,7 @@ class Pair:
     def _offer_gdb(self, guest: Guest, module: Path) -> None:
         """Writes gdb's command file for a guest that has just loaded its module."""
         if self.setup.gdb:
-            gdb.write(guest, self.setup.kernel.vmlinux, module)
+            gdb.write(guest, self.setup.kernel_of(guest.name).vmlinux, module)
 
     def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
         """Removes rpcrdma.ko, or another module, from the client.

@@ -66,6 +66,19 @@ def link() -> str:
 DMA_MODES = ("none", "iommu", "swiotlb")
 
 
+def machine(side: str = "") -> tuple[str, str]:
+    """`ARCH` and `PAGES`: architecture and size of pages of the guests; empty if not given.
+
+    `SERVER_ARCH` and `SERVER_PAGES` are for the server, if `side` is ``server``.
+    """
+    arch, pages = os.environ.get("ARCH", ""), os.environ.get("PAGES", "")
+    if side != "server":
+        return arch, pages
+    own, own_pages = os.environ.get("SERVER_ARCH", ""), os.environ.get("SERVER_PAGES", "")
+    # Another architecture need not have pages of that size.
+    return (own, own_pages) if own else (arch, own_pages or pages)
+
+
 def dma() -> str:
     """`DMA`: how the RDMA device reaches memory, one of `DMA_MODES`."""
     return _choice("DMA", "none", DMA_MODES)

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import accel, demo, device, harness, paths, settings, splat
+from . import accel, demo, device, harness, kernel, paths, settings, splat
 from .errors import LabError
 from .module import chosen
 from .pair import MOUNT_POINT, Pair, Setup
@@ -189,14 +189,17 @@ class Soak:
 def _boot(directory: Path) -> tuple[Pair, bool]:
     """Boots a pair with a relay; returns it, and whether its kernel searches for leaks."""
     built, module = demo.prepare(settings.client(), settings.flavour())
+    server = kernel.ensure(built.flavour, "server")
     setup = Setup(
         built,
         module,
-        chosen(built, settings.server()),
+        chosen(server, settings.server()),
+        server,
         link=settings.link(),
         dma=settings.dma(),
         files=device.files(built, settings.link(), settings.dma()),
-        accel=accel.choose(built.image),
+        server_files=device.files(server, settings.link(), settings.dma()),
+        accel=accel.choose(built),
         cpus=settings.cpus(built.flavour),
         relay=True,
     )

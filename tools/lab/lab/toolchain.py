@@ -30,10 +30,13 @@ class Toolchain:
     llvm: str
     rustc: str
     bindgen: str
+    #: The architecture to build for, as Kbuild calls it; empty for that of the environment.
+    arch: str = ""
 
     def make_args(self) -> list[str]:
         """Returns the arguments that make Kbuild use exactly these tools."""
-        args = [f"LLVM={self.llvm}"] if self.llvm else []
+        args = [f"ARCH={self.arch}"] if self.arch else []
+        args += [f"LLVM={self.llvm}"] if self.llvm else []
         return [*args, f"RUSTC={self.rustc}", f"BINDGEN={self.bindgen}"]
 
     def env(self) -> dict[str, str]:

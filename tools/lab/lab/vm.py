@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import device, emulator
+from . import arch, device, emulator
 from .agent import Agent, Exit, Monitor
 from .errors import BootError, GuestError
 
@@ -28,6 +28,7 @@ class Spec:
     link: str = "rxe"
     #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
     dma: str = "none"
+    machine: arch.Machine = arch.X86
     accel: str = "tcg"
     cpus: int = 2
     memory: int = 1024
@@ -46,17 +47,23 @@ class Spec:
         return self.sockets / f"{self.name}-{purpose}.sock"
 
 
-#: QEMU's devices for each way in which the RDMA device reaches memory.
-_DMA_DEVICES: dict[str, list[str]] = {
-    "none": [],
-    "iommu": ["-device", "intel-iommu,intremap=off", "-device", "edu"],
-    "swiotlb": ["-device", "edu"],
-}
-#: The words of the kernel's command line for the same ways.
+#: The words of the kernel's command line for each way in which the RDMA device reaches memory.
 _DMA_WORDS = {
     "iommu": "intel_iommu=on iommu.strict=1",
     "swiotlb": "swiotlb=force",
 }
+
+
+def _board(spec: Spec) -> list[str]:
+    """Returns QEMU's arguments for the board, with the device whose DMA the RDMA device uses."""
+    machine, devices = spec.machine.board, []
+    if spec.dma == "iommu" and spec.machine.arch == "arm64":
+        machine += ",iommu=smmuv3"
+    elif spec.dma == "iommu":
+        devices = ["-device", "intel-iommu,intremap=off"]
+    if spec.dma != "none":
+        devices += ["-device", "edu"]
+    return ["-machine", machine, *devices]
 
 
 def command_line(spec: Spec) -> list[str]:
@@ -64,14 +71,12 @@ def command_line(spec: Spec) -> list[str]:
     # With a thread for each processor, QEMU may run stale code that another processor has patched:
     # the guest stops with "Oops: int3" when a trace event or a static key is switched.
     accel = "tcg,thread=single" if spec.accel == "tcg" else spec.accel
-    # Five-level paging is off: with it an early interrupt causes a report of KASAN.
-    cpu = "max,la57=off" if spec.accel == "tcg" else "host"
+    cpu = spec.machine.cpu if spec.accel == "tcg" else "host"
     mac = "52:54:00:00:00:" + spec.address.rpartition(".")[2].zfill(2)
-    args = emulator.command(plugins="-plugin" in spec.extra)
-    args += ["-name", spec.name, "-machine", "q35", "-accel", accel]
+    args = emulator.command(spec.machine, plugins="-plugin" in spec.extra)
+    args += ["-name", spec.name, *_board(spec), "-accel", accel]
     args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
-    args += _DMA_DEVICES[spec.dma]
     args += ["-kernel", str(spec.kernel), "-append", kernel_command_line(spec)]
     for index, disk in enumerate((spec.image, spec.payload)):
         args += ["-drive", f"file={disk},format=raw,if=none,id=d{index},readonly=on"]
@@ -89,16 +94,15 @@ def command_line(spec: Spec) -> list[str]:
     args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
     # Merged buffers come from a page pool. When rxe frees packets for a failed queue pair, the pool
     # causes a report on the debug kernel, and a hanging guest on either kernel (lab-traps.rst).
-    card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off"
+    card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off,romfile="
     args += ["-device", f"virtio-net-pci,netdev=net0,mac={mac},{card}"]
     return [*args, *spec.extra]
 
 
 def kernel_command_line(spec: Spec) -> str:
-    """Returns the guest kernel's command line; the last three words are for our init."""
-    words = ["console=ttyS0 root=/dev/vda ro rootfstype=squashfs init=/sbin/stage1"]
-    # On a busy host the kernel's own test of the timer interrupt times out and panics.
-    words += ["no_timer_check tsc=reliable"]
+    """Returns the guest kernel's command line; the last words are for our init."""
+    words = [f"console={spec.machine.console}", spec.machine.words]
+    words += ["root=/dev/vda ro rootfstype=squashfs init=/sbin/stage1"]
     # The kernel's own KUnit suites would run at every boot.
     words += ["kunit.filter_glob=rpcrdma*"]
     if spec.gdb:
@@ -110,6 +114,7 @@ def kernel_command_line(spec: Spec) -> str:
         words += [_DMA_WORDS[spec.dma], f"initcall_blacklist={start} lab.dma={spec.dma}"]
     words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
+    words += [f"lab.tty={spec.machine.terminal}"]
     return " ".join(word for word in words if word)
 
 

@@ -39,14 +39,16 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Returns the command's exit status."""
     args = parser().parse_args(arguments)
-    built = kernel.ensure(args.kernel)
+    built, server = (kernel.ensure(args.kernel, side) for side in ("client", "server"))
     setup = Setup(
         built,
         args.client_ko or built.stock_module,
-        args.server_ko or built.stock_module,
+        args.server_ko or server.stock_module,
+        server,
         link=args.link,
         dma=settings.dma(),
         files=device.files(built, args.link, settings.dma()),
+        server_files=device.files(server, args.link, settings.dma()),
         cpus=args.cpus or settings.cpus(args.kernel),
         cmdline=args.cmdline,
         gdb=settings.gdb(),

@@ -104,9 +104,10 @@ def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Kernel, modules and the pair that scenarios share."""
-    built = kernel.ensure(settings.flavour())
+    flavour = settings.flavour()
+    built, server = kernel.ensure(flavour), kernel.ensure(flavour, "server")
     kunit = any(item.get_closest_marker("needs_kunit") for item in request.session.items)
-    lab = Lab(built, paths.scenario_directory(), kunit=kunit)
+    lab = Lab(built, server, paths.scenario_directory(), kunit=kunit)
     yield lab
     lab.drop()
     assert not lab.unclaimed, "\n".join(lab.unclaimed)

@@ -23,12 +23,19 @@ RANGES = {
 #: Tunables that the stock module does not have, nor ours without RFC 5666.
 ADDED = {"rdma_conf": (0, 0, 1), "rdma_read_chunks": (0, 0, 1)}
 OURS = [pytest.mark.needs_ours, pytest.mark.needs_legacy]
+#: Tunables that the stock module does not have.
+ALWAYS = {"rdma_traffic_class": (-1, -1, 255)}
+NAMES = [
+    *RANGES,
+    *(pytest.param(name, marks=OURS) for name in ADDED),
+    *(pytest.param(name, marks=pytest.mark.needs_ours) for name in ALWAYS),
+]
 
 
-@pytest.mark.parametrize("name", [*RANGES, *(pytest.param(name, marks=OURS) for name in ADDED)])
+@pytest.mark.parametrize("name", NAMES)
 def test_range(tunables: Tunables, name: str) -> None:
     """A tunable takes both ends of its range; beyond them it keeps its value and gives EINVAL."""
-    default, least, greatest = {**RANGES, **ADDED}[name]
+    default, least, greatest = {**RANGES, **ADDED, **ALWAYS}[name]
     assert tunables.get(name) == default
     for value in (least, greatest):
         tunables.set(**{name: value})

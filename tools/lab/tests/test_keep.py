@@ -49,7 +49,7 @@ def _end(
     pair = FakePair(directory, console)
     monkeypatch.setattr(terminal, "talk", lambda *_, **__: pair.done.append("shell"))
     monkeypatch.setattr(harness, "wire_faults", lambda *_, **__: [])
-    lab = Lab(cast(Any, None), directory)
+    lab = Lab(cast(Any, None), cast(Any, None), directory)
     lab._pair = cast(Pair, pair)
     lab.scenario = Scenario("test_x", Options(), {}, directory / "01.pcap", 0)
     lab.end(failed=failed)

@@ -43,10 +43,9 @@ class FakeKernel:
     flavour = "plain"
 
     def __init__(self, directory: Path) -> None:
-        """Has an image and no compilers."""
+        """Has no compilers."""
         self.obj = directory / "plain-7.3"
-        self.image = directory / "bzImage"
-        self.image.write_text("")
+        self.title, self.bootable, self.age = "a kernel", True, 0
         self.tools = SimpleNamespace(make_args=list, env=dict)
 
 

@@ -8,7 +8,7 @@ import struct
 
 import pytest
 
-from lab import debian, deps, kernel, mountstats, relay
+from lab import arch, debian, deps, kernel, mountstats, relay
 from lab.errors import LabError
 
 FRAGMENT = "# comment\nCONFIG_A=y\n#debug CONFIG_KASAN=y\n#plain CONFIG_FAST=y\nCONFIG_B=n\n"
@@ -16,8 +16,10 @@ XPRT = "\txprt:\trdma 0 0 1 0 2 58 57 0 554 0 67 1 6 79140 880 0 0 19064 5 0 0 0
 
 
 def test_fragment_lines_by_flavour() -> None:
-    assert kernel.config_lines(FRAGMENT, "plain") == ["CONFIG_A=y", "CONFIG_FAST=y", "CONFIG_B=n"]
-    assert kernel.config_lines(FRAGMENT, "debug") == ["CONFIG_A=y", "CONFIG_KASAN=y", "CONFIG_B=n"]
+    wanted = {"plain": "CONFIG_FAST=y", "debug": "CONFIG_KASAN=y"}
+    for flavour, line in wanted.items():
+        lines = kernel.config_lines(FRAGMENT, flavour, arch.X86)
+        assert lines == ["CONFIG_A=y", line, "CONFIG_B=n"]
 
 
 def test_missing_lines() -> None:
@@ -72,6 +74,8 @@ def test_packages_by_release_and_command() -> None:
     text = "# x\nbc\nrustc @trixie\nrustc-web @bookworm\ncargo @trixie ?sh\n"
     assert deps.wanted(text, "trixie") == ["bc", "rustc"]
     assert deps.wanted(text, "bookworm") == ["bc", "rustc-web"]
+    assert deps.wanted("a =arm64\nb\n", "trixie") == ["b"]
+    assert deps.wanted("a =arm64\nb\n", "trixie", ["arm64"]) == ["a", "b"]
 
 
 def test_transport_line() -> None:

@@ -76,12 +76,12 @@ fn msecs_to_jiffies(ms: u32) -> u32 {
     ms
 }
 
-mod workqueue {
+mod work {
     use super::{Arc, ListenerState};
 
     pub(super) struct Queue;
 
-    pub(super) fn system_unbound() -> Queue {
+    pub(super) fn system() -> Queue {
         Queue
     }
 

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from ... import crowd, paths
+from ... import paths, programs
 from ...pair import Pair, Setup
 from ...progress import step
 from .. import goals, instructions, workloads
@@ -96,7 +96,7 @@ def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None
         _count(setup, plan, directory, figures)
     rows = [row for name in plan.names for row in _rows(plan).get(name, ())]
     if rows:
-        setup = replace(setup, files={**setup.files, "crowd": crowd.build()})
+        setup = replace(setup, files={**setup.files, **programs.build(setup.kernel.machine)})
         with _pair(setup, directory) as pair:
             for row in rows:
                 _rounds(pair, row, plan, figures)

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of calls that the service makes over the connection of its requester (RFC 8167): they
+ * end with the connection, and a connection outlives calls that nfsd ends.
+ */
+#include <linux/sunrpc/svc_xprt.h>
+#include <net/net_namespace.h>
+#include "harness.h"
+
+/* Makes the client transport of the backchannel, as rpc_create() does for nfsd. */
+static void make(void *unused)
+{
+	struct svc_xprt *connection = h_serve_connection();
+	struct xprt_create args = {
+		.ident = XPRT_TRANSPORT_BC_RDMA,
+		.net = &init_net,
+		.srcaddr = (struct sockaddr *)&connection->xpt_local,
+		.dstaddr = (struct sockaddr *)&connection->xpt_remote,
+		.addrlen = connection->xpt_remotelen,
+		.servername = "requester",
+		.bc_xprt = connection,
+	};
+
+	h_xprt = xprt_create_transport(&args);
+	h_expect(!IS_ERR(h_xprt), "no transport calls back: error %ld", PTR_ERR(h_xprt));
+}
+
+static void begin(void)
+{
+	h_serve_begin();
+	h_spawn("the service calls back", make, NULL);
+	h_settle();
+	h_wrap_operations(h_xprt);
+	h_client_init(h_xprt);
+}
+
+static void put(void *unused)
+{
+	xprt_put(h_xprt);
+}
+
+static void end(void)
+{
+	h_spawn("the service calls no more", put, NULL);
+	h_settle();
+	h_serve_end();
+}
+
+/* Starts a call with the flags that nfsd uses in NFSv4.1. */
+static struct h_rpc *call(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_start(rpc, RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+	h_live(0);
+	return rpc;
+}
+
+static void check_ended(struct h_rpc *rpc)
+{
+	h_expect(rpc->released, "the connection has ended, and the call over it has not");
+	h_expect(rpc->status == -ENOTCONN, "the call ends with %d", rpc->status);
+	h_rpc_free(rpc);
+}
+
+/* Answers a call, and checks that it ends. */
+static void answered(struct h_rpc *rpc)
+{
+	h_reply_back(rpc);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+}
+
+/* A call is answered. */
+void h_recall(void)
+{
+	begin();
+	answered(call());
+	h_expect(h_called_back == 1, "the requester has received %u calls", h_called_back);
+	end();
+}
+
+/* The requester is gone before it replies. No call is sent after that. */
+void h_recall_lost(void)
+{
+	struct h_rpc *rpc;
+
+	begin();
+	rpc = call();
+	h_cm_disconnected();
+	h_settle();
+	check_ended(rpc);
+	check_ended(call());
+	h_expect(h_called_back == 1, "the requester has received %u calls", h_called_back);
+	end();
+}
+
+/* The device is removed while no thread of the service is free. */
+void h_recall_removed_while_busy(void)
+{
+	struct h_rpc *rpc;
+
+	begin();
+	rpc = call();
+	h_serve_threads(0);
+	h_settle();
+	h_spawn("a removal", h_device_remove, NULL);
+	h_settle();
+	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
+	check_ended(rpc);
+	check_ended(call());
+	end();
+}
+
+/* The calls for which a connection has credits, and milliseconds from one look of the watch on. */
+#define UNANSWERED	2
+#define LOOK		10000
+
+/* Makes as many calls as there are credits, and ends them as rpc_shutdown_client() does. */
+static void shut_down(struct h_rpc *late)
+{
+	struct h_rpc *rpc[UNANSWERED];
+	unsigned int i;
+
+	answered(call());
+	for (i = 0; i < UNANSWERED; i++)
+		rpc[i] = call();
+	h_expect(h_called_back == 1 + UNANSWERED, "the requester has received %u calls",
+		 h_called_back);
+	for (i = 0; i < UNANSWERED; i++) {
+		h_rpc_cancel(rpc[i]);
+		late[i] = *rpc[i];
+		h_rpc_free(rpc[i]);
+	}
+	h_expect(h_qp && !h_qp->broken, "a connection in use is closed");
+}
+
+/*
+ * nfsd ends all calls over a connection that is in use when the requester adds another one to its
+ * session. The connection stays, and the replies that arrive late return the credits.
+ */
+void h_recall_shut_down(void)
+{
+	struct h_rpc late[UNANSWERED], *next;
+	unsigned int i;
+
+	begin();
+	shut_down(late);
+	next = call();
+	h_expect(h_called_back == 1 + UNANSWERED, "a call is sent without a credit");
+	for (i = 0; i < UNANSWERED; i++)
+		h_reply_back(&late[i]);
+	h_live(0);
+	h_expect(h_called_back == 2 + UNANSWERED, "a credit that returns is not used");
+	answered(next);
+	h_check_breaches();
+	end();
+}
+
+/* The requester never answers. The connection is closed, so that it can make another one. */
+void h_recall_unanswered(void)
+{
+	struct h_rpc late[UNANSWERED];
+	unsigned int i;
+
+	begin();
+	shut_down(late);
+	for (i = 0; i < 6 && h_qp; i++)
+		h_live(LOOK);
+	h_expect(!h_qp, "a connection without credits for callbacks stays");
+	end();
+}

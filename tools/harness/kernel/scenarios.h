@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Declares the scenarios that scenario.c lists and that are in other files. */
+#ifndef HARNESS_SCENARIOS_H
+#define HARNESS_SCENARIOS_H
+
+/* --- reconnect.c --- */
+void h_second_connection(void);
+void h_reconnect_without_memory(void);
+void h_idle_without_memory(void);
+void h_lost_and_idle(void);
+void h_grant_before_use(void);
+
+/* --- late.c --- */
+void h_reads_late(void);
+void h_reads_late_and_lost(void);
+
+/* --- bounced.c --- */
+void h_bounced_calls(void);
+void h_bounced_calls_in_parts(void);
+void h_bounced_reads(void);
+void h_bounced_by_page(void);
+void h_bounced_by_page_served(void);
+void h_mapping_refused(void);
+void h_mapping_never(void);
+void h_mapping_refused_served(void);
+void h_mapping_never_served(void);
+void h_mapping_refused_and_lost(void);
+void h_mapping_refused_beside(void);
+void h_fetched_unmapped(void);
+
+/* --- regions.c --- */
+void h_regions(void);
+void h_regions_awaited(void);
+
+/* --- pulled.c --- */
+void h_pulled_replies(void);
+void h_pulled_into_fragments(void);
+void h_pulled_twice(void);
+
+/* --- flood.c --- */
+void h_flood(void);
+void h_short_queue(void);
+void h_no_queue(void);
+
+/* --- conf.c --- */
+void h_single_reads(void);
+
+/* --- refused.c --- */
+void h_receives_refused(void);
+void h_class_refused(void);
+void h_class_refused_mounted(void);
+void h_invalidation_refused(void);
+void h_swap_refused(void);
+
+/* --- held.c --- */
+void h_callback_replies_held(void);
+void h_replies_held(void);
+void h_replies_refused(void);
+void h_calls_held(void);
+void h_mapping_held(void);
+
+/* --- short.c --- */
+void h_short_for_a_moment(void);
+void h_short_of_threads(void);
+
+/* --- earlier.c --- */
+void h_earlier_callback(void);
+void h_earlier_credit(void);
+void h_earlier_close(void);
+
+/* --- class.c --- */
+void h_class_requested(void);
+void h_class_accepted(void);
+void h_class_listened(void);
+
+/* --- recall.c --- */
+void h_recall(void);
+void h_recall_lost(void);
+void h_recall_removed_while_busy(void);
+void h_recall_shut_down(void);
+void h_recall_unanswered(void);
+
+/* --- unaccepted.c --- */
+void h_ready_at_once(void);
+void h_removed_without_threads(void);
+void h_removed_and_accepted(void);
+void h_removed_in_flood(void);
+void h_removed_while_busy(void);
+void h_backlog(void);
+
+/* --- quiet.c --- */
+void h_quiet_replies(void);
+void h_quiet_requester(void);
+void h_quiet_and_busy(void);
+void h_quiet_and_long(void);
+void h_quiet_and_many(void);
+void h_quiet_and_reused(void);
+void h_quiet_and_shared(void);
+void h_quiet_and_truncated(void);
+
+#endif /* HARNESS_SCENARIOS_H */

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The states of queue pairs, and their end: draining and destruction. */
+#include "harness.h"
+
+static struct h_qp *pair_of(struct ib_qp *qp)
+{
+	return container_of(qp, struct h_qp, ib);
+}
+
+/* Moves a queue pair to the error state, or one step towards the state in which it sends. */
+int ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask)
+{
+	struct h_qp *qp = pair_of(ib);
+
+	h_expect(mask & IB_QP_STATE, "ib_modify_qp() changes no state");
+	if (attr->qp_state == IB_QPS_ERR) {
+		if (h_faults.modify)
+			return h_faults.modify;
+		h_qp_error(qp);
+		return 0;
+	}
+	h_expect(attr->qp_state == qp->state + 1, "violation: state %u of a queue pair follows %u",
+		 attr->qp_state, qp->state);
+	qp->state = attr->qp_state;
+	if (mask & IB_QP_AV)
+		qp->class = attr->ah_attr.grh.traffic_class;
+	return 0;
+}
+
+/*
+ * Drains a queue pair. If the marker cannot be posted, the queue pair is in the error state, but
+ * the drain returns before the work requests have completed.
+ */
+static void drain(struct ib_qp *ib, bool sends, bool receives)
+{
+	struct ib_qp_attr attr = { .qp_state = IB_QPS_ERR };
+	struct h_qp *qp = pair_of(ib);
+
+	if (ib_modify_qp(ib, &attr, IB_QP_STATE)) {
+		u_say("  ib_core: failed to drain");
+		return;
+	}
+	if (h_faults.marker) {
+		u_say("  ib_core: failed to drain: the marker was not posted");
+		return;
+	}
+	qp->hold = false;
+	while ((sends && h_complete_send(qp)) || (receives && h_complete_receive(qp)))
+		;
+	qp->drained = sends && receives;
+}
+
+void ib_drain_qp(struct ib_qp *qp)
+{
+	h_expect(h_in_thread(), "violation: a handler drains a queue pair, and may not sleep");
+	drain(qp, true, true);
+}
+
+void ib_drain_sq(struct ib_qp *qp)
+{
+	drain(qp, true, false);
+}
+
+void ib_drain_rq(struct ib_qp *qp)
+{
+	drain(qp, false, true);
+}
+
+int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
+{
+	h_qp_destroy(pair_of(qp));
+	return 0;
+}
