@@ -74,8 +74,8 @@ impl Requests {
     ///
     /// # Errors
     ///
-    /// Those of [`Self::append`]; `ENOMEM` if the piece is no longer than that, as the DMA layer has
-    /// no space for a page.
+    /// Those of [`Self::append`]; `ENOMEM` if the piece is no longer than that, because then the
+    /// DMA layer has no space for a page.
     #[cold]
     fn append_cut(&mut self, piece: Piece, longest: u32, open: &mut Open) -> Result {
         if piece.len() <= longest {
