@@ -71,21 +71,20 @@ impl Requests {
     }
 
     /// Maps a piece in parts of at most `longest` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::append`]; `ENOMEM` if the piece is no longer than that, because then the
+    /// DMA layer has no space for a page.
     #[cold]
     fn append_cut(&mut self, piece: Piece, longest: u32, open: &mut Open) -> Result {
+        if piece.len() <= longest {
+            return Err(ENOMEM);
+        }
         for part in cut(piece, longest) {
             self.append(&part, open)?;
         }
         Ok(())
-    }
-
-    /// Maps a piece for which the DMA layer has no space, page by page.
-    #[cold]
-    fn append_pages(&mut self, piece: Piece, open: &mut Open) -> Result {
-        if piece.len() <= PAGE {
-            return Err(ENOMEM);
-        }
-        self.append_cut(piece, PAGE, open)
     }
 
     /// Maps a piece for the open work request, and closes that if it is full.
@@ -97,7 +96,7 @@ impl Requests {
     fn append(&mut self, piece: &Piece, open: &mut Open) -> Result {
         self.make_room(open.gfp)?;
         let Some(entry) = self.map(piece) else {
-            return self.append_pages(*piece, open);
+            return self.append_cut(*piece, PAGE, open);
         };
         let place = self.sges.get_mut(self.used).ok_or(ENOMEM)?;
         *place = entry;
@@ -116,8 +115,8 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily out
-    /// of space.
+    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily
+    /// out of space.
     #[inline(always)]
     fn map(&self, piece: &Piece) -> Option<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());

@@ -243,20 +243,14 @@ void h_mapping_never_served(void)
 	h_serve_end();
 }
 
-/* Asks the service, or repeats a call, while nothing can be mapped. A thread of it waits. */
-static u32 ask_in_vain(enum h_kind_number kind, u32 again)
+/* Asks the service while nothing can be mapped. A thread of it waits. */
+static void ask_in_vain(enum h_kind_number kind)
 {
-	u32 xid = again;
-
 	h_refused_mappings = UINT_MAX;
-	if (again)
-		h_ask_again(again);
-	else
-		xid = h_ask(kind);
+	h_ask(kind);
 	h_complete_receive(h_qp);
 	h_settle();
 	h_expect(h_refused_mappings != UINT_MAX, "%s maps nothing", h_kinds[kind].name);
-	return xid;
 }
 
 /*
@@ -266,7 +260,7 @@ static u32 ask_in_vain(enum h_kind_number kind, u32 again)
 void h_mapping_refused_and_lost(void)
 {
 	h_serve_begin();
-	ask_in_vain(H_READ_4K, 0);
+	ask_in_vain(H_READ_4K);
 	h_cm_disconnected();
 	h_pass(100);
 	h_settle();
@@ -274,7 +268,7 @@ void h_mapping_refused_and_lost(void)
 	h_refused_mappings = 0;
 	h_cm_request();
 	h_settle();
-	ask_in_vain(H_WRITE_4K, 0);
+	ask_in_vain(H_WRITE_4K);
 	h_spawn("a removal", h_device_remove, NULL);
 	h_pass(100);
 	h_settle();
@@ -283,27 +277,22 @@ void h_mapping_refused_and_lost(void)
 }
 
 /*
- * While calls of others wait for room, a requester that does not answer the RDMA Reads of its call,
- * which take room, is given less time.
+ * A requester that does not answer the RDMA Reads of its call, which take room, is given less time
+ * if a thread of the service waits for room at the third check.
  */
 void h_mapping_refused_beside(void)
 {
-	unsigned int i;
-	u32 xid = 0;
-
 	h_serve_begin();
 	h_qp->hold = true;
 	h_ask(H_WRITE_4K);
 	h_complete_receive(h_qp);
+	h_pass(29500);
+	h_expect(h_objects(), "the requester is given too little time");
+	h_cm_request();
 	h_settle();
-	for (i = 0; i < 34; i++) {
-		h_refused_mappings = 0;
-		h_cm_request();
-		h_settle();
-		xid = ask_in_vain(H_READ_4K, xid);
-		h_pass(1300);
-		h_settle();
-	}
+	ask_in_vain(H_READ_4K);
+	h_pass(2000);
+	h_settle();
 	h_expect(!h_objects(), "%u objects of a requester that does not answer are left",
 		 h_objects());
 	h_serve_end();

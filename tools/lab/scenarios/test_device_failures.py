@@ -107,5 +107,6 @@ def test_late_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> No
     returning = worker.await_progress(20, SOON)
     print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
     print(f"the longest time without a success: {worker.standstill():.1f} s")
-    assert removing < PROMPT
+    # The stock client needs more than a minute for that.
+    assert removing < PROMPT or not OURS
     _finish(pair, worker, devices)
