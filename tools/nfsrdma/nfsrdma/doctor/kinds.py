@@ -376,8 +376,8 @@ _kind(
     "server-limits",
     "messages to or from {peer} have at most {bytes} bytes inline, although this host would take"
     " {ours}: the server takes less",
-    "sysctl sunrpc.svc_rdma.max_req_size={ours}   # on the server; in version two it is effective\n"
-    "umount and mount again   # within ten seconds, in version one after this",
+    "sysctl sunrpc.svc_rdma.max_req_size={ours}   # on the server\n"
+    "umount and mount again   # a busy connection of version two follows without",
 )
 _kind(
     _N,
