@@ -112,6 +112,11 @@ def series() -> tuple[int, ...]:
     return tuple(map(int, value.split("."))) if value else ()
 
 
+def suite() -> str:
+    """`SUITE`: the suite of Debian whose machine the scenarios of `debian` install."""
+    return _choice("SUITE", "trixie", ("trixie", "forky", "sid"))
+
+
 def modules() -> str:
     """Returns whose module each guest loads, in the words of reports."""
     return f"{client()} client, {server()} server"
