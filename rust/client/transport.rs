@@ -136,8 +136,13 @@ impl XprtRef for XprtHandle<Client> {
         self.force_disconnect();
     }
 
+    /// Without a credit, the mount would hang until the server answers calls for which nothing
+    /// waits. The connection is closed.
     fn set_credits(&self, credits: u32) {
-        (**self).set_credits(credits);
+        match credits {
+            0 => self.force_disconnect(),
+            _ => (**self).set_credits(credits),
+        }
     }
 }
 

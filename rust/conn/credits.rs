@@ -156,14 +156,12 @@ impl CallCredits {
 
     /// Returns how many calls and messages without an answer may be in flight, besides the calls
     /// that were aborted.
-    #[cfg(RPCRDMA_LEGACY)]
     pub(crate) fn left(&self) -> u32 {
         self.ledger.lock().credits.left()
     }
 
     /// Changes the credits, and notifies the transport if the number of calls that may be in flight
-    /// has changed. When aborted calls occupy the whole grant, the connection is closed. Returns
-    /// what `change` returns.
+    /// has changed. Returns what `change` returns.
     //= 5666-3.3-5 always has at least one credit
     //= 5666-4.1-4 not in excess of granted limit
     fn change<T>(
@@ -185,10 +183,8 @@ impl CallCredits {
         conn.while_open(|owner| {
             if credits == 0 {
                 conn.forced.store(true, Relaxed);
-                owner.force_close();
-            } else {
-                owner.set_credits(credits);
             }
+            owner.set_credits(credits);
         });
         changed
     }

@@ -59,12 +59,8 @@ impl<O: XprtRef> Lifecycle<O> {
     pub(crate) fn answering(owner: O, request: &Request) -> impl PinInit<Self> {
         let mut conn = Conn::new();
         conn.on(Event::Request);
-        Self::with(
-            owner,
-            true,
-            conn,
-            cm_private::decode(request.private_data()),
-        )
+        let peer = cm_private::decode(request.private_data());
+        Self::with(owner, true, conn, peer)
     }
 
     fn with(owner: O, answers: bool, conn: Conn, peer: Option<Settings>) -> impl PinInit<Self> {

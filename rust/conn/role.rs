@@ -42,7 +42,8 @@ pub(crate) trait XprtRef: Send + Sync + 'static {
         trace::device_removal(device, self.address().bytes());
     }
 
-    /// Sets the number of our calls that may be in flight.
+    /// Sets the number of our calls that may be in flight. It is 0 while aborted calls, which the
+    /// peer has not answered, occupy the whole grant.
     fn set_credits(&self, credits: u32);
 }
 

@@ -81,9 +81,10 @@ breaches! {
     BackwardForm = ("backward_form", "malformed reply"),
     /// A connection request allows no RDMA Reads. It is refused.
     ReadDepth = ("read_depth", "no RDMA Reads allowed"),
-    /// Replies have waited too long, because the requester does not receive or is not read from.
+    /// Replies have waited too long, because the requester does not receive or is not read from; or
+    /// it has not answered the calls that occupy its whole grant.
     /// The connection is closed.
-    Slow = ("slow", "replies have waited too long"),
+    Slow = ("slow", "replies or callbacks have waited too long"),
     /// A connection ended while RDMA Reads or Writes were outstanding.
     TransferLost = ("transfer_lost", "connection lost during RDMA Reads or Writes"),
     /// A message broke the rules by which the peers agree on version and characteristics.

@@ -70,10 +70,17 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece in parts of at most `longest` bytes: the device cannot map the piece at once,
-    /// or the DMA layer has space for pages, but not for long pieces.
+    /// Maps a piece in parts of at most `longest` bytes.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Self::append`]; `ENOMEM` if the piece is no longer than that, because then the
+    /// DMA layer has no space for a page.
     #[cold]
     fn append_cut(&mut self, piece: Piece, longest: u32, open: &mut Open) -> Result {
+        if piece.len() <= longest {
+            return Err(ENOMEM);
+        }
         for part in cut(piece, longest) {
             self.append(&part, open)?;
         }
@@ -88,9 +95,8 @@ impl Requests {
     #[inline(always)]
     fn append(&mut self, piece: &Piece, open: &mut Open) -> Result {
         self.make_room(open.gfp)?;
-        let entry = match self.map(piece) {
-            Err(_) if piece.len() > PAGE => return self.append_cut(*piece, PAGE, open),
-            mapped => mapped?,
+        let Some(entry) = self.map(piece) else {
+            return self.append_cut(*piece, PAGE, open);
         };
         let place = self.sges.get_mut(self.used).ok_or(ENOMEM)?;
         *place = entry;
@@ -109,13 +115,10 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece. Returns its scatter/gather entry.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM` if the DMA layer is temporarily out of space.
+    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily
+    /// out of space.
     #[inline(always)]
-    fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
+    fn map(&self, piece: &Piece) -> Option<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
         // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its bytes
@@ -125,11 +128,8 @@ impl Requests {
             let error = !self.is_virtual && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
             (addr, error)
         };
-        if failed {
-            return Err(ENOMEM);
-        }
         let lkey = self.pd.lkey();
-        Ok(bindings::ib_sge { addr, length, lkey })
+        (!failed).then_some(bindings::ib_sge { addr, length, lkey })
     }
 
     /// Creates a work request with the entries of `open`, and opens the next one.

@@ -352,10 +352,9 @@ impl Accepted {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(service: &Arc<Service>) -> Result<Arc<Self>> {
-        let service = service.clone();
         let this = pin_init!(Self {
             endpoint <- new_spinlock!(None, "rpcrdma::Accepted::endpoint"),
-            service,
+            service: service.clone(),
         });
         Arc::pin_init(this, GFP_KERNEL)
     }

@@ -201,10 +201,13 @@ const SILENCE: u32 = 6;
 pub(crate) struct Silence {
     /// The position up to which work requests had completed at the latest check.
     retired: u64,
-    /// Consecutive checks that found work requests outstanding and no new completion.
+    /// Consecutive checks that found work requests outstanding and no new completion, or answers to
+    /// backchannel calls outstanding and no credit.
     stuck: u32,
     /// Consecutive checks that found no new message.
     pub(super) silent: u32,
+    /// Aborted backchannel calls, which the requester has not answered, occupy its whole grant.
+    owes: bool,
 }
 
 /// The measure against a silent requester.
@@ -220,7 +223,7 @@ impl Silence {
     /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
     /// check. `hoards`: the connection has pages, or space in the DMA layer, for which others wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
-        let stuck = outstanding && retired == self.retired;
+        let stuck = self.owes || (outstanding && retired == self.retired);
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
         self.silent = if heard { 0 } else { self.silent + 1 };
         self.retired = retired;
@@ -250,10 +253,11 @@ impl Endpoint {
         }
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
         let (heard, hoards) = (self.shared().take_heard(), self.role().hoards());
-        let measure = self
-            .silence
-            .lock()
-            .check(retired, outstanding, heard, hoards);
+        let owes = self.shared().owner().owes_answers();
+        let mut silence = self.silence.lock();
+        silence.owes = owes;
+        let measure = silence.check(retired, outstanding, heard, hoards);
+        drop(silence);
         let probed = match measure {
             Measure::Nothing => return,
             Measure::Probe => self.qp().post_probe(PROBE),
@@ -352,6 +356,17 @@ mod tests {
             assert_eq!(silence.check(retired, true, true, true), Measure::Nothing);
             assert_eq!(silence.check(retired, true, true, true), Measure::Probe);
         }
+    }
+
+    #[test]
+    fn requester_that_answers_no_call_is_closed() {
+        let mut silence = Silence {
+            owes: true,
+            ..Silence::default()
+        };
+        let measures = [1, 2, 3, 4].map(|retired| silence.check(retired, false, true, false));
+        assert_eq!(measures.last(), Some(&Measure::Close));
+        assert!(!measures[..3].contains(&Measure::Close));
     }
 
     #[test]

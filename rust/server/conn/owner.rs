@@ -97,6 +97,13 @@ impl Owner {
         }
     }
 
+    /// Returns whether aborted calls, which the requester has not answered, occupy its whole grant
+    /// for backchannel calls.
+    pub(crate) fn owes_answers(&self) -> bool {
+        let xprt = self.0.backchannel.get();
+        xprt.is_some_and(|xprt| xprt.data().credits().left() == 0)
+    }
+
     /// Wakes the senders of backchannel calls: the send queue has space, or a buffer is free.
     /// Process context; does not sleep.
     pub(crate) fn wake_senders(&self) {
@@ -146,6 +153,8 @@ impl conn::role::XprtRef for Owner {
         trace::server::device_removal(device, self.0.peer.bytes());
     }
 
+    /// nfsd ends all calls of a connection in use when the requester adds another connection to its
+    /// session. The requester answers them soon, and the watch closes the connection if not.
     fn set_credits(&self, credits: u32) {
         if let Some(xprt) = self.0.backchannel.get() {
             xprt.set_credits(credits);

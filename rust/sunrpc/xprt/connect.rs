@@ -220,7 +220,7 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
     // new connection. If a request arrives between this test and the clearing, there is still no
     // newer connection.
     xprt.test_and_clear(raw::XPRT_CLOSE_WAIT);
-    let nofs = MemallocScope::nofs();
+    let _nofs = MemallocScope::nofs();
     xprt.connect_state().attempt.store(now(), Relaxed);
     xprt.update_shown_addr();
     let result = xprt.data().connect(xprt);
@@ -231,7 +231,6 @@ unsafe extern "C" fn worker<T: Transport>(work: *mut k::work_struct) {
         }
     }
     finish(xprt, result);
-    drop(nofs);
 }
 
 /// Schedules a retry of an attempt that failed with `error` if the transport wants one before the

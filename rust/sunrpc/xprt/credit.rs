@@ -61,12 +61,12 @@ impl<T: Transport> Xprt<T> {
         });
     }
 
-    /// Sets the peer's grant to `credits`, at least 1. Wakes a task that waits for a credit if the
-    /// grant has grown.
+    /// Sets the peer's grant to `credits`. Wakes a task that waits for a credit if the grant has
+    /// grown.
     ///
     /// Process context; does not sleep. Takes `transport_lock` if the number has changed.
     pub(crate) fn set_credits(&self, credits: u32) {
-        let cwnd = scaled(credits.max(1));
+        let cwnd = scaled(credits);
         // SAFETY: The transport is alive. A stale value is harmless: either it differs and is
         // compared again under the lock, or another thread has just set the same value.
         if unsafe { (&raw const (*self.as_raw()).cwnd).read_volatile() } != cwnd {

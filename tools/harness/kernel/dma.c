@@ -210,9 +210,12 @@ void h_dma_check_free(const void *p, size_t size)
 
 static bool refused(size_t size)
 {
-	if (h_no_long_room && size > PAGE_SIZE)
-		return true;
 	return size >= h_least_refused && h_refused_mappings && h_refused_mappings--;
+}
+
+static bool refused_piece(size_t size)
+{
+	return (h_no_long_room && size > PAGE_SIZE) || refused(size);
 }
 
 dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offset, size_t size,
@@ -220,7 +223,7 @@ dma_addr_t dma_map_page_attrs(struct device *dev, struct page *page, size_t offs
 {
 	u64 addr = (u64)page_address(page) + offset;
 
-	if (refused(size))
+	if (refused_piece(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;
@@ -237,7 +240,7 @@ dma_addr_t dma_map_phys(struct device *dev, phys_addr_t phys, size_t size,
 {
 	u64 addr = (u64)phys_to_virt(phys);
 
-	if (refused(size))
+	if (refused_piece(size))
 		return DMA_MAPPING_ERROR;
 	map(addr, size, way);
 	return addr;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of calls that the service makes over the connection of its requester (RFC 8167): they
- * end with the connection.
+ * end with the connection, and a connection outlives calls that nfsd ends.
  */
 #include <linux/sunrpc/svc_xprt.h>
 #include <net/net_namespace.h>
@@ -110,5 +110,64 @@ void h_recall_removed_while_busy(void)
 	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
 	check_ended(rpc);
 	check_ended(call());
+	end();
+}
+
+/* The calls for which a connection has credits, and milliseconds from one look of the watch on. */
+#define UNANSWERED	2
+#define LOOK		10000
+
+/* Makes as many calls as there are credits, and ends them as rpc_shutdown_client() does. */
+static void shut_down(struct h_rpc *late)
+{
+	struct h_rpc *rpc[UNANSWERED];
+	unsigned int i;
+
+	answered(call());
+	for (i = 0; i < UNANSWERED; i++)
+		rpc[i] = call();
+	h_expect(h_called_back == 1 + UNANSWERED, "the requester has received %u calls",
+		 h_called_back);
+	for (i = 0; i < UNANSWERED; i++) {
+		h_rpc_cancel(rpc[i]);
+		late[i] = *rpc[i];
+		h_rpc_free(rpc[i]);
+	}
+	h_expect(h_qp && !h_qp->broken, "a connection in use is closed");
+}
+
+/*
+ * nfsd ends all calls over a connection that is in use when the requester adds another one to its
+ * session. The connection stays, and the replies that arrive late return the credits.
+ */
+void h_recall_shut_down(void)
+{
+	struct h_rpc late[UNANSWERED], *next;
+	unsigned int i;
+
+	begin();
+	shut_down(late);
+	next = call();
+	h_expect(h_called_back == 1 + UNANSWERED, "a call is sent without a credit");
+	for (i = 0; i < UNANSWERED; i++)
+		h_reply_back(&late[i]);
+	h_live(0);
+	h_expect(h_called_back == 2 + UNANSWERED, "a credit that returns is not used");
+	answered(next);
+	h_check_breaches();
+	end();
+}
+
+/* The requester never answers. The connection is closed, so that it can make another one. */
+void h_recall_unanswered(void)
+{
+	struct h_rpc late[UNANSWERED];
+	unsigned int i;
+
+	begin();
+	shut_down(late);
+	for (i = 0; i < 6 && h_qp; i++)
+		h_live(LOOK);
+	h_expect(!h_qp, "a connection without credits for callbacks stays");
 	end();
 }

@@ -313,5 +313,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "recall", h_recall },
 	{ "recall_lost", h_recall_lost },
 	{ "recall_removed_while_busy", h_recall_removed_while_busy },
+	{ "recall_shut_down", h_recall_shut_down },
+	{ "recall_unanswered", h_recall_unanswered },
 	{}
 };

@@ -19,6 +19,7 @@ void h_bounced_calls(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
 void h_bounced_by_page(void);
+void h_bounced_by_page_served(void);
 void h_mapping_refused(void);
 void h_mapping_never(void);
 void h_mapping_refused_served(void);
@@ -76,6 +77,8 @@ void h_class_listened(void);
 void h_recall(void);
 void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
+void h_recall_shut_down(void);
+void h_recall_unanswered(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);

@@ -39,7 +39,8 @@ class Round:
         modules = f"{self.client} client, {self.server} server"
         dma = "" if self.dma == "none" else f", DMA={self.dma}"
         profile = "" if settings.profile() == "none" else f", PROFILE={settings.profile()}"
-        machines = "".join(f", {machine.name}" for machine in arch.in_use() if machine != arch.X86)
+        names = [machine.name for machine in arch.in_use()]
+        machines = "" if names == [arch.X86.name] else f", {' and '.join(names)}"
         return f"scenarios ({self.flavour} kernel, {modules}, {self.link}{dma}{profile}{machines})"
 
     @property

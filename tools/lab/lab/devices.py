@@ -51,8 +51,7 @@ compared by direct I/O with NFSv4.2 over version two and with NFSv3 over version
 recalls a delegation; under load, nfsd restarts and each side loses its device. With the smallest
 profiles (cxgb4-t4, erdma, irdma-x722) long names and extended attributes are compared as well, and
 files that go through the page cache with NFSv3. The date is that of the last run, of the module as
-it was then; "data, losses" is the result of an earlier form, without recall and version one. This
-command repeats a run, here the first::
+it was then. This command repeats a run, here the first::
 
         FULL=1 KERNEL=plain SERVER=ours ONLY="profiles::data_and_recovery[mlx5-pair0]" \\
                 make lab-check

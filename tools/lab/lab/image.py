@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from . import arch, debian, given, paths
-from .command import logged
+from .command import capture, logged
 from .progress import step
 
 #: mksquashfs of Debian 12 needs more zero blocks at the end than tar guarantees.
@@ -22,6 +22,7 @@ _SQUASH = (
     '{ cat "$0"; head -c 20480 /dev/zero; } |'
     ' mksquashfs - "$1" -tar -noI -noD -noF -noX -b 64K -noappend -no-progress'
 )
+_BINFMT = Path("/proc/sys/fs/binfmt_misc")
 _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 
 
@@ -42,29 +43,39 @@ def ensure(machine: arch.Machine | None = None) -> Path:
     release = debian.codename()
     text = "\n".join([release, *packages(), stage1.read_text()])
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
-    debian_arch = (machine or arch.chosen("client")).debian
-    name = release if debian_arch == arch.X86.debian else f"{release}-{debian_arch}"
+    machine = machine or arch.chosen("client")
+    name = release if machine == arch.X86 else f"{release}-{machine.debian}"
     image = paths.sub("image") / f"{name}-{key}.sqfs"
     if not image.exists():
         with paths.locked("image"):
             if not image.exists():
-                _build(image, stage1, debian_arch)
+                _build(image, stage1, machine)
     return image
 
 
-def _build(image: Path, stage1: Path, debian_arch: str) -> None:
+def _emulate_programs() -> None:
+    """Lets this host run programs of other architectures, by qemu-user, as `mmdebstrap` does."""
+    if not _BINFMT.joinpath("register").exists():
+        capture(["mount", "-t", "binfmt_misc", "binfmt_misc", _BINFMT])
+    capture(["update-binfmts", "--enable"])
+
+
+def _build(image: Path, stage1: Path, machine: arch.Machine) -> None:
     """Bootstraps under a temporary name and renames, so that the image is complete or absent."""
     mirror = debian.mirror()
     log = paths.log_file("image")
     log.unlink(missing_ok=True)
     tar, partial = image.with_suffix(".tar"), image.with_suffix(".partial")
-    args = ["mmdebstrap", "--format=tar", "--variant=essential", f"--architectures={debian_arch}"]
+    if not machine.native:
+        _emulate_programs()
+    args = ["mmdebstrap", "--format=tar", "--variant=essential"]
+    args += [f"--architectures={machine.debian}"]
     args += ["--include=" + ",".join(packages())]
     args += ['--aptopt=Acquire::Retries "5"']
     args += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
     args += [f"--customize-hook=copy-in {stage1} /sbin"]
     args += [mirror.codename, str(tar), mirror.source_line(mirror.codename).strip()]
-    with step(f"guest image: bootstrapping Debian {mirror.codename} ({debian_arch})", log):
+    with step(f"guest image: bootstrapping Debian {mirror.codename} ({machine.debian})", log):
         logged(args, log)
         # Not compressed: decompression under TCG would slow down every boot.
         logged(["bash", "-c", _SQUASH, str(tar), str(partial)], log)

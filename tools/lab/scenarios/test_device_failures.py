@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lab import settings
+from lab import nfsrdma, settings
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.moods import Moods
@@ -29,6 +29,8 @@ OURS = settings.client() == "ours" and settings.server() == "ours"
 SOON = 100.0 if OURS else 300.0
 #: Seconds between the report of a device and its removal.
 PAUSE = 10
+#: Seconds in which `nfsrdma doctor` must have the finding. A client looks every five seconds.
+FOUND = 40.0
 #: Seconds in which another mount over the same device must work.
 PROMPT = 20.0
 OTHER = "/mnt/other"
@@ -60,6 +62,15 @@ def _use_another_mount(pair: Pair) -> float:
     return time.monotonic() - began
 
 
+def _await_finding(pair: Pair, name: str) -> None:
+    """Waits until the client's doctor has a finding, which names the failure."""
+    nfsrdma.install(pair)
+    deadline = time.monotonic() + FOUND
+    while name not in nfsrdma.doctor(pair.client):
+        assert time.monotonic() < deadline, f"the doctor does not find {name}"
+        time.sleep(1)
+
+
 @SIDES
 @pytest.mark.parametrize("event", ["silent", "cq-err"])
 def test_stopped_queues(
@@ -71,6 +82,8 @@ def test_stopped_queues(
     worker.mark()
     devices[side == "server"].event(event)
     other = _use_another_mount(pair)
+    if OURS:
+        _await_finding(pair, "silent")
     worker.await_progress(20, SOON)
     print(f"another mount took {other:.1f} s")
     print(f"the longest time without a success: {worker.standstill():.1f} s")
@@ -94,5 +107,6 @@ def test_late_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> No
     returning = worker.await_progress(20, SOON)
     print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
     print(f"the longest time without a success: {worker.standstill():.1f} s")
-    assert removing < PROMPT
+    # The stock client needs more than a minute for that.
+    assert removing < PROMPT or not OURS
     _finish(pair, worker, devices)

@@ -6,6 +6,8 @@ The lab checks after every scenario with `DMA` how the device reached the memory
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from lab import accesses
@@ -21,6 +23,8 @@ FILE = f"{MOUNT_POINT}/much"
 LIMIT = 300
 #: Slots of 2048 bytes of a small pool of bounce buffers, and the copies that share it.
 POOL, COPIES = 2048, 8
+#: Request slots of a mount whose buffers leave no room in that pool for a call with 1 MiB.
+MANY = 240
 
 
 @pytest.mark.both_roles
@@ -68,6 +72,29 @@ def test_small_pool(pair: Pair, tunables: Tunables, cable: Cable) -> None:
     assert refusals
     pair.umount()
     pair.client.sh("rm /tmp/much")
+
+
+@pytest.mark.full
+@pytest.mark.needs_ours
+@pytest.mark.needs_bounce_buffers
+@pytest.mark.parametrize("pair", [Options(cmdline=f"swiotlb={POOL}")], indirect=True)
+def test_full_pool(pair: Pair, tunables: Tunables) -> None:
+    """A call for which the pool never has room fails after a minute, and the log says so."""
+    tunables.set(rdma_slot_table_entries=MANY)
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2")
+    print(pair.client.read("/sys/kernel/debug/swiotlb/io_tlb_used").strip(), "slots are in use")
+    began = time.monotonic()
+    writing = f"dd if=/dev/zero of={FILE} bs=1M count=1 oflag=direct"
+    done = pair.client.run(writing, timeout=LIMIT)
+    took = time.monotonic() - began
+    print(f"dd ended after {took:.0f} s")
+    assert b"Input/output error" in done.stderr, done.stderr.decode()
+    assert 55 < took < 100
+    assert "no bounce buffers for 60 s: raise swiotlb=" in pair.client.console()
+    pair.client.sh(f"echo short > {FILE} && sync -f {FILE}")
+    assert pair.server.read("/srv/export/much") == "short\n"
+    pair.umount()
 
 
 @pytest.mark.both_roles

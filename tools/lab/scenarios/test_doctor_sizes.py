@@ -49,7 +49,13 @@ def test_server_that_takes_less(tools: Pair, tunables: Tunables, server_tunables
     mtu = int(tools.client.read("/sys/class/net/eth0/mtu"))
     fix = doctor(tools.client)["server-limits"]
     tools.server.sh(fix.splitlines()[0])
-    _gone(tools.client, "server-limits")
+    # Receives of the new size replace the others as these are used.
+    asking = f"while [ -e /run/busy ]; do stat --cached=never {MOUNT_POINT}; done"
+    tools.client.sh(f"touch /run/busy; ({asking}) > /dev/null 2>&1 &")
+    try:
+        _gone(tools.client, "server-limits", 60)
+    finally:
+        tools.client.sh("rm /run/busy; while pgrep -x stat > /dev/null; do sleep 0.1; done")
     assert ("mtu-packets" in doctor(tools.client)) == (mtu < 4096 + 76)
     tools.umount()
 

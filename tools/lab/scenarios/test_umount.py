@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Unmounting when the server is dead, and unloading the module after that."""
+"""Unmounting when the server or the device is gone, and unloading the module after that."""
 
 from __future__ import annotations
 
@@ -85,3 +85,34 @@ def test_lazy(pair: Pair, relay: Relay, version: str) -> None:
         assert pair.client.run("rmmod rpcrdma").status, "no file was left to close"
         relay.set("blackout", 0)
     _unload_and_mount_again(pair, relay)
+
+
+#: Seconds after which a call over a mount with timeo=50,retrans=1 has timed out: 5 s, twice.
+MAJOR_TIMEOUT = 10.0
+#: The calls with which NFSv4 ends its session at umount, each after the other.
+LAST_CALLS = {"3": 0, "4.2": 2}
+
+
+@pytest.mark.full
+@pytest.mark.by_the_clock
+@VERSIONS
+@pytest.mark.parametrize("gone", ["device", "server"])
+def test_clean(pair: Pair, relay: Relay, version: str, gone: str) -> None:
+    """`umount` of a mount without calls waits for the last calls of NFSv4 to time out."""
+    kind = pair.setup.link
+    pair.mount(version, options="timeo=50,retrans=1" + (",nolock" if version == "3" else ""))
+    pair.client.sh(f"touch {MOUNT_POINT}/clean; sync")
+    if gone == "device":
+        pair.client.sh(f"rdma link del {kind}0", timeout=120)
+    else:
+        relay.set("blackout", 1)
+    began = time.monotonic()
+    pair.client.sh(f"umount {MOUNT_POINT}", timeout=300)
+    took = time.monotonic() - began
+    print(f"{version}, {gone} gone: umount took {took:.1f} s")
+    relay.set("blackout", 0)
+    if gone == "device":
+        pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+    assert took < LAST_CALLS[version] * MAJOR_TIMEOUT + 5
+    pair.mount("3")
+    pair.umount()

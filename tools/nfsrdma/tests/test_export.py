@@ -37,6 +37,7 @@ def both_roles() -> FakeHost:
         f"{SYSCTL}/svc_rdma/rdma_stat_write": "30\n",
         f"{SYSCTL}/svc_rdma/rdma_stat_sq_starve": "1\n",
         f"{SYSCTL}/svc_rdma/max_requests": "128\n",
+        f"{SYSCTL}/svc_rdma/traffic_class": "-1\n",
         "/sys/kernel/debug/swiotlb/io_tlb_nslabs": "32768\n",
         "/sys/kernel/debug/swiotlb/io_tlb_used": "16\n",
     }
@@ -91,6 +92,7 @@ MOUNT = 'peer="10.0.0.1:20049",nfs="4.2"'
         ("nfsrdma_server_threads", 8),
         ('nfsrdma_breaches_total{role="server",kind="slow"}', 0),
         ('nfsrdma_setting{name="svc_rdma.max_requests"}', 128),
+        ('nfsrdma_setting{name="svc_rdma.traffic_class"}', -1),
         ('nfsrdma_bounce_buffer_bytes{state="used"}', 32768),
     ],
 )
