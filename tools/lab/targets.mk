@@ -66,7 +66,7 @@ check-oldest: lab-deps
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest
 #: SUITE=trixie|forky|sid suite of Debian's own kernel, with SERIES=; default: trixie with its backports
-#: KERNEL=plain|debug the kernel that the guests run
+#: KERNEL=plain|debug|debian the kernel that the guests run; debian: Debian's own, of SERIES= and SUITE=
 #: ARCH=x86|arm64 the architecture of the guests; default: that of this host
 #: PAGES=4k|64k the size of pages of arm64 guests; default: 4k
 #: SERVER_ARCH= the server's architecture, if it is not the client's

@@ -35,7 +35,7 @@ def jobs() -> int:
 
 def flavour() -> str:
     """`KERNEL`: the kernel that the guests run."""
-    return _choice("KERNEL", "plain", ("plain", "debug"))
+    return _choice("KERNEL", "plain", ("plain", "debug", "debian"))
 
 
 def cpus(flavour: str) -> int:
