@@ -39,7 +39,7 @@ check: lab-deps lab-prepare
 	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
 	+@$(MAKE) --no-print-directory check-other-release
 	+@$(MAKE) --no-print-directory lab-check
-	$(if $(filter-out 0,$(FULL)),+@$(MAKE) --no-print-directory check-oldest)
+	$(if $(filter-out 0,$(FULL)),+@$(MAKE) --no-print-directory check-builds check-oldest)
 	$(if $(filter-out 0,$(FULL)),+@$(MAKE) --no-print-directory mutants ROOMS='$(FAULT_ROOMS)')
 
 ## check-fast: run the checks and tests that boot no guest

@@ -5,7 +5,7 @@
 LAB := tools/lab/python -m lab
 
 .PHONY: run shell pictures bench soak lab-deps lab-prepare lab-modules lab-lint lab-check
-.PHONY: check-other-release check-oldest check-foreign
+.PHONY: check-other-release check-builds check-oldest check-foreign
 
 ## run: boot two guests, mount our server from our client and from the stock one, copy files
 run: lab-deps
@@ -55,13 +55,18 @@ lab-check: lab-deps
 check-other-release: lab-deps
 	@$(LAB) other-release
 
+## check-builds: build the modules for Debian's own kernel of the oldest series
+check-builds: lab-deps
+	@SERIES=7.2 $(LAB) build
+
 ## check-oldest: run the package on Debian's own kernel of the oldest series
 check-oldest: lab-deps
 	@FULL=1 SERIES=7.2 ONLY=debian::install_mount_reload_remove $(LAB) check
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest
-#: KERNEL=plain|debug the kernel that the guests run
+#: SUITE=trixie|forky|sid suite of Debian's own kernel, with SERIES=; default: trixie with its backports
+#: KERNEL=plain|debug|debian the kernel that the guests run; debian: Debian's own, of SERIES= and SUITE=
 #: ARCH=x86|arm64 the architecture of the guests; default: that of this host
 #: PAGES=4k|64k the size of pages of arm64 guests; default: 4k
 #: SERVER_ARCH= the server's architecture, if it is not the client's

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import accesses, arch, deps, device, image, kernel, module, paths, settings
+from . import accesses, arch, debian_build, deps, device, image, kernel, module, paths, settings
 from .progress import say
 
 #: The exit status of pytest when no scenario is left to run.
@@ -61,6 +61,9 @@ def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
 
 def prepare(turn: Round) -> None:
     """Builds what every scenario of a run needs, so that no scenario's time includes it."""
+    if turn.flavour == "debian":
+        debian_build.prepare()
+        return
     for side in ("client", "server"):
         built = kernel.ensure(turn.flavour, side)
         image.ensure(built.machine)

@@ -26,6 +26,7 @@ COMMANDS = (
     ("picture", "picture", "the pictures of the README: text of nfsrdma top, page of its report"),
     ("check", "check", "the scenarios on the plain kernel; FULL=1: all, debug kernel and siw too"),
     ("other-release", "other_release", "checks and a scenario on the other release of Debian"),
+    ("build", "debian_build", "build the modules for Debian's own kernel of a series"),
     ("soak", "soak", "verified work under random faults, for SOAK_TIME seconds"),
     ("bench", "bench", "our module against the stock one, as ratios"),
     ("devices", "devices", "write Documentation/devices.rst from profiles.toml"),

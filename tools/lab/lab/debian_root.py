@@ -23,8 +23,8 @@ from .errors import LabError
 from .progress import say, step
 
 HERE = paths.LAB / "debian"
-#: The suite of the machine, and the suite of its kernel.
-SUITE, KERNELS = "trixie", "trixie-backports"
+#: Suites whose kernels come from their backports; others have theirs themselves.
+_STABLE = ("trixie",)
 #: The oldest series that the module builds for.
 OLDEST = [7, 2]
 _HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
@@ -38,17 +38,23 @@ OTHER_FLAVOUR = "rt"
 SOURCES = "/root/rpcrdma"
 
 
+def kernels() -> str:
+    """Returns the suite of the machine's kernel."""
+    suite = settings.suite()
+    return f"{suite}-backports" if suite in _STABLE else suite
+
+
 def newest_kernel(log: Path) -> tuple[str, str]:
-    """Returns release and version of the newest kernel in backports, of the series `SERIES`."""
+    """Returns release and version of the newest kernel of `SUITE`, of the series `SERIES`."""
     series = list(settings.series())
-    state = aptstate.open_suite(debian.mirror(), KERNELS, log)
+    state = aptstate.open_suite(debian.mirror(), kernels(), log)
     found = [
         (numbers(version), name.removeprefix("linux-headers-"), version)
         for name, version in state.versions(_HEADERS)
         if numbers(version)[: len(series)] == series and numbers(version)[:2] >= OLDEST
     ]
     if not found:
-        raise LabError(f"{KERNELS} has no kernel of series {settings.series() or 'any'}")
+        raise LabError(f"{kernels()} has no kernel of series {settings.series() or 'any'}")
     _, release, version = max(found)
     return release, version
 
@@ -95,7 +101,7 @@ def base(contents: Contents = PREPARED) -> tuple[Path, str]:
     key = hashlib.sha256(text.encode()).hexdigest()[:12]
     root = paths.sub("debian") / f"{release}-{key}"
     if not root.exists():
-        with step(f"debian machine: bootstrapping {SUITE} with {release}", log):
+        with step(f"debian machine: bootstrapping {settings.suite()} with {release}", log):
             _bootstrap(root, release, contents, log)
     return root, release
 
@@ -108,7 +114,7 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     words = " ".join(contents.of_kernel(release))
     install = "DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends"
     hooks = [
-        f'chroot "$1" sh -c "{install} -t {KERNELS} {words}"',
+        f'chroot "$1" sh -c "{install} -t {kernels()} {words}"',
         f'cp {paths.GUEST / "stage1"} "$1/sbin/stage1"',
         r'printf "#!/bin/sh\nexit 101\n" > "$1/usr/sbin/policy-rc.d"',
         'chmod 755 "$1/usr/sbin/policy-rc.d"',
@@ -116,14 +122,47 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     args = ["mmdebstrap", "--format=directory", "--variant=apt", "--skip=cleanup/apt/lists"]
     args += ["--include=" + ",".join(contents.packages())]
     args += [f"--customize-hook={hook}" for hook in hooks]
-    args += [SUITE, str(partial), *map(str.strip, map(mirror.source_line, (SUITE, KERNELS)))]
+    suites = dict.fromkeys((settings.suite(), kernels()))
+    args += [settings.suite(), str(partial), *(mirror.source_line(s).strip() for s in suites)]
     logged(args, log)
     partial.rename(root)
 
 
+def with_headers(root: Path, release: str, log: Path) -> str:
+    """Returns the layers of a machine whose headers are prepared for Rust modules.
+
+    The cache keeps the layer with the results until the tool for that changes.
+    """
+    tool = paths.ROOT / "tools/headers/headers"
+    text = "".join(path.read_text() for path in sorted(tool.glob("*.py")))
+    key = hashlib.sha256(text.encode()).hexdigest()[:12]
+    layer = root.with_name(f"{root.name}-headers-{key}")
+    if not layer.is_dir():
+        with step(f"debian machine: preparing the headers of {release}", log):
+            _prepare_headers(root, release, layer, log)
+    return f"{layer}:{root}"
+
+
+def _prepare_headers(root: Path, release: str, layer: Path, log: Path) -> None:
+    """Makes the layer under a temporary name, so that it is complete or absent."""
+    partial = layer.with_name(f"{layer.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    with overlay(root, "preparing") as merged:
+        copy_sources(merged / "root/rpcrdma")
+        logged([*inside(merged), f"{SOURCES}/tools/prepare-headers", release], log)
+        shutil.rmtree(merged / "root/rpcrdma")
+        capture(["cp", "-a", merged.parent / "upper", partial])
+    for old in root.parent.glob(f"{root.name}-headers-*"):
+        if old != partial:
+            shutil.rmtree(old)
+    partial.rename(layer)
+
+
 @contextmanager
-def overlay(lower: Path, name: str) -> Iterator[Path]:
+def overlay(lower: Path | str, name: str) -> Iterator[Path]:
     """Mounts a writable overlay of `lower`, which is gone after the block.
+
+    `lower`: a directory, or several of them, the highest first.
 
     `/proc` is also mounted there: compilers find their own files by it.
     """
@@ -195,7 +234,7 @@ def upgrade(merged: Path, release: str, log: Path) -> None:
     other = release.replace("-amd64", f"-{OTHER_FLAVOUR}-amd64")
     words = [f"linux-{kind}-{other}" for kind in ("headers", "modules")]
     with step(f"debian machine: apt-get install {' '.join(words)}", log):
-        apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", KERNELS]
+        apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", kernels()]
         logged([*inside(merged), *apt, *words], log)
 
 

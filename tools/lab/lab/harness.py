@@ -180,12 +180,16 @@ class Lab:
             client_memory=options.memory,
         )
         with step("booting two guests"):
-            pair = Pair(setup, self.directory / f"pair-{self._count + 1:02d}")
+            pair = self._pair_of(setup, self.directory / f"pair-{self._count + 1:02d}")
         if self.kernel.flavour == "debug":
             # Memory that the boot lost does not count.
             for guest in (pair.server, pair.client):
                 guest.sh(f"echo clear > {KMEMLEAK}", timeout=200)
         return pair
+
+    def _pair_of(self, setup: Setup, directory: Path) -> Pair:
+        """Boots a pair of guests with the lab's kernel."""
+        return Pair(setup, directory)
 
     def end(
         self, *, failed: bool, expect_reports: bool = False, breaks_rules: bool = False

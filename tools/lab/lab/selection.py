@@ -58,7 +58,7 @@ def current() -> Run:
 
 def possible(case: Case, run: Run) -> bool:
     """Whether the case makes sense with this kernel, link and modules."""
-    debug = run.flavour == "debug"
+    debug, debian = run.flavour == "debug", run.flavour == "debian"
     excluding = {
         "needs_ours": run.client != "ours",
         "needs_our_server": run.server != "ours",
@@ -68,6 +68,8 @@ def possible(case: Case, run: Run) -> bool:
         "needs_bounce_buffers": run.dma != "swiotlb",
         "plain_only": debug,
         "debug_only": not debug,
+        # Debian's kernel has neither KUnit nor fault injection.
+        "needs_kunit": debian,
     }
     return not any(excluding.get(marker, False) for marker in case.markers)
 
@@ -76,7 +78,7 @@ def in_form(case: Case, run: Run) -> bool:
     """Whether the form of the run, short or long, contains the case."""
     if run.full:
         return True
-    return "full" not in case.markers and (run.flavour == "plain" or "debug_kernel" in case.markers)
+    return "full" not in case.markers and (run.flavour != "debug" or "debug_kernel" in case.markers)
 
 
 def named(cases: Sequence[Case], only: Sequence[str]) -> set[int]:

@@ -35,7 +35,7 @@ def jobs() -> int:
 
 def flavour() -> str:
     """`KERNEL`: the kernel that the guests run."""
-    return _choice("KERNEL", "plain", ("plain", "debug"))
+    return _choice("KERNEL", "plain", ("plain", "debug", "debian"))
 
 
 def cpus(flavour: str) -> int:
@@ -110,6 +110,11 @@ def series() -> tuple[int, ...]:
     if value and not re.fullmatch(r"\d+\.\d+", value):
         raise LabError(f"SERIES={value}: must be two numbers, such as 7.2")
     return tuple(map(int, value.split("."))) if value else ()
+
+
+def suite() -> str:
+    """`SUITE`: the suite of Debian whose machine the scenarios of `debian` install."""
+    return _choice("SUITE", "trixie", ("trixie", "forky", "sid"))
 
 
 def modules() -> str:

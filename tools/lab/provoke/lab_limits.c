@@ -85,7 +85,7 @@ static struct queue_pair *known(struct ib_qp *qp)
 static int check_send(struct queue_pair *q, const struct ib_send_wr *wr)
 {
 	u32 most = wr->opcode == IB_WR_RDMA_READ || wr->opcode == IB_WR_RDMA_READ_WITH_INV ?
-		   min(q->cap.max_send_sge, q->qp->device->attrs.max_sge_rd) :
+		   min_t(u32, q->cap.max_send_sge, q->qp->device->attrs.max_sge_rd) :
 		   q->cap.max_send_sge;
 
 	if (wr->num_sge > most)

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from lab import kernel, listing, paths, selection, settings
+from lab import debian_lab, kernel, listing, paths, selection, settings
 from lab.errors import LabError
 from lab.fixtures import Cable, Counters, ServerCounters, Tunables
 from lab.harness import Lab, Options
@@ -104,10 +104,19 @@ def _kind_of_pair(item: pytest.Item) -> tuple[str, bool, bool]:
 @pytest.fixture(scope="session")
 def lab(request: pytest.FixtureRequest) -> Iterator[Lab]:
     """Kernel, modules and the pair that scenarios share."""
+    directory = paths.scenario_directory()
+    if settings.flavour() == "debian":
+        with debian_lab.built(directory) as made:
+            yield from _kept(debian_lab.DebianLab(made, directory))
+        return
+    kunit = any(item.get_closest_marker("needs_kunit") for item in request.session.items)
     flavour = settings.flavour()
     built, server = kernel.ensure(flavour), kernel.ensure(flavour, "server")
-    kunit = any(item.get_closest_marker("needs_kunit") for item in request.session.items)
-    lab = Lab(built, server, paths.scenario_directory(), kunit=kunit)
+    yield from _kept(Lab(built, server, directory, kunit=kunit))
+
+
+def _kept(lab: Lab) -> Iterator[Lab]:
+    """Keeps the pair for the scenarios; at the end no report may be left."""
     yield lab
     lab.drop()
     assert not lab.unclaimed, "\n".join(lab.unclaimed)

@@ -28,6 +28,7 @@ CASES = [
     _case("checksums::both_ways", "needs_ours"),
     _case("unload::refused", "needs_our_server"),
     _case("old_server::files", "needs_legacy"),
+    _case("kunit::suites", "needs_kunit"),
 ]
 DEBUG = Run(flavour="debug")
 
@@ -37,16 +38,21 @@ def _chosen(*only: str, run: Run | None = None) -> list[int]:
 
 
 def test_short_form() -> None:
-    assert _chosen() == [0, 2, 3, 6, 7, 9]
+    assert _chosen() == [0, 2, 3, 6, 7, 9, 10]
 
 
 def test_long_form() -> None:
-    assert _chosen(run=Run(full=True)) == [0, 1, 2, 3, 4, 6, 7, 9]
+    assert _chosen(run=Run(full=True)) == [0, 1, 2, 3, 4, 6, 7, 9, 10]
 
 
 def test_debug_kernel() -> None:
     assert _chosen(run=DEBUG) == [0, 5]
-    assert _chosen(run=Run(flavour="debug", full=True)) == [0, 1, 2, 3, 4, 5, 6, 7, 9]
+    assert _chosen(run=Run(flavour="debug", full=True)) == [0, 1, 2, 3, 4, 5, 6, 7, 9, 10]
+
+
+def test_kernel_of_debian() -> None:
+    """It takes what the plain kernel takes, but has no KUnit."""
+    assert _chosen(run=Run(flavour="debian")) == [0, 2, 3, 6, 7, 9]
 
 
 def test_link_and_client() -> None:
@@ -57,7 +63,7 @@ def test_link_and_client() -> None:
 
 
 def test_module_without_legacy() -> None:
-    assert _chosen(run=Run(legacy=False)) == [0, 2, 3, 6, 7]
+    assert _chosen(run=Run(legacy=False)) == [0, 2, 3, 6, 7, 10]
 
 
 def test_name_of_a_file() -> None:
