@@ -10,7 +10,7 @@ use kernel::sync::Arc;
 
 use super::requests::{request, Requests, MAX_MESSAGE};
 use crate::compat::{casts::u32_as_usize, code::ENOBUFS};
-use crate::mem::{Piece, PAGE};
+use crate::mem::Piece;
 use crate::raw as bindings;
 use crate::rdma::mr::{DataDirection, Memory, MrPool};
 use crate::rdma::scatter::Remote;
@@ -59,7 +59,7 @@ impl Requests {
     fn gather(&mut self, pieces: impl Iterator<Item = Piece>, open: &mut Open) -> Result {
         for piece in pieces {
             if piece.len() > self.longest {
-                self.append_cut(piece, self.longest, open)?;
+                self.append_cut(piece, open)?;
             } else if piece.len() != 0 {
                 self.append(&piece, open)?;
             }
@@ -70,18 +70,10 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece in parts of at most `longest` bytes.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Self::append`]; `ENOMEM` if the piece is no longer than that, because then the
-    /// DMA layer has no space for a page.
+    /// Maps a piece that is longer than the device can map at once.
     #[cold]
-    fn append_cut(&mut self, piece: Piece, longest: u32, open: &mut Open) -> Result {
-        if piece.len() <= longest {
-            return Err(ENOMEM);
-        }
-        for part in cut(piece, longest) {
+    fn append_cut(&mut self, piece: Piece, open: &mut Open) -> Result {
+        for part in cut(piece, self.longest) {
             self.append(&part, open)?;
         }
         Ok(())
@@ -95,9 +87,7 @@ impl Requests {
     #[inline(always)]
     fn append(&mut self, piece: &Piece, open: &mut Open) -> Result {
         self.make_room(open.gfp)?;
-        let Some(entry) = self.map(piece) else {
-            return self.append_cut(*piece, PAGE, open);
-        };
+        let entry = self.map(piece)?;
         let place = self.sges.get_mut(self.used).ok_or(ENOMEM)?;
         *place = entry;
         // INVARIANT: The entry is a mapping.
@@ -115,21 +105,28 @@ impl Requests {
         self.close(open)
     }
 
-    /// Maps a piece. Returns its scatter/gather entry, or `None` if the DMA layer is temporarily
-    /// out of space.
+    /// Maps a piece. Returns its scatter/gather entry.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM` if the DMA layer is temporarily out of space.
     #[inline(always)]
-    fn map(&self, piece: &Piece) -> Option<bindings::ib_sge> {
+    fn map(&self, piece: &Piece) -> Result<bindings::ib_sge> {
         let (device, direction) = (self.pd.device(), self.direction.into());
         let (page, offset, length) = (piece.page().as_ptr(), piece.offset(), piece.len());
         // SAFETY: By the invariant of `Pd` the device exists. By the invariant of `Piece` its bytes
         // are contiguous, and stay while the list has them. `addr` is the result of mapping.
         let (addr, failed) = unsafe {
             let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
-            let error = !self.is_virtual && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
+            let checked = !self.is_virtual;
+            let error = checked && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
             (addr, error)
         };
+        if failed {
+            return Err(ENOMEM);
+        }
         let lkey = self.pd.lkey();
-        (!failed).then_some(bindings::ib_sge { addr, length, lkey })
+        Ok(bindings::ib_sge { addr, length, lkey })
     }
 
     /// Creates a work request with the entries of `open`, and opens the next one.

@@ -8,6 +8,7 @@ use kernel::dma::DataDirection;
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
+use crate::mem::PAGE;
 use crate::raw as bindings;
 use crate::rdma::mr::region::MrState;
 use crate::rdma::mr::Mr;
@@ -87,7 +88,7 @@ pub(in super::super) struct Requests {
     /// Whether the addresses of the device are those of the CPU, so that mapping cannot fail and
     /// unmapping does nothing.
     pub(super) is_virtual: bool,
-    /// Length in bytes of the longest piece that the device can map.
+    /// Length in bytes of the longest piece that is mapped at once.
     pub(super) longest: u32,
     pub(super) last_use: LastUse,
     pub(super) pd: Arc<Pd>,
@@ -254,7 +255,9 @@ impl Requests {
         true
     }
 
-    /// Empties the list, unless it was posted and not cleared, and returns `error`.
+    /// Empties the list, unless it was posted and not cleared, and returns `error`. After a lack of
+    /// space in the DMA layer the list maps no piece longer than a page: there may be space for
+    /// pages, and none for long pieces.
     ///
     /// # Errors
     ///
@@ -263,6 +266,9 @@ impl Requests {
     pub(super) fn fail(&mut self, error: Error) -> Result {
         if !self.last_use.is_clear() {
             return Err(EBUSY);
+        }
+        if error == ENOMEM {
+            self.longest = PAGE;
         }
         self.clear();
         Err(error)

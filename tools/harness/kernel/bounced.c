@@ -94,17 +94,27 @@ void h_bounced_by_page(void)
 	h_end();
 }
 
-/* The same for the pages of a reply, which RDMA Writes take from the pages of the service. */
+/*
+ * The same for the pages of a reply, which RDMA Writes take from the pages of the service, after
+ * one pause for each page list.
+ */
 void h_bounced_by_page_served(void)
 {
+	static const enum h_kind_number kinds[] = {
+		H_READ_1M_ADJACENT, H_READDIR, H_WRITE_1M_ADJACENT
+	};
 	struct h_qp *qp;
+	unsigned int i;
+	u32 xid;
 
 	h_serve_begin();
 	qp = h_qp;
 	h_no_long_room = true;
-	h_serve(H_READ_1M_ADJACENT);
-	h_serve(H_READDIR);
-	h_serve(H_WRITE_1M_ADJACENT);
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		xid = h_ask(kinds[i]);
+		h_live(50);
+		h_expect(h_answered(xid), "%s is not answered", h_kinds[kinds[i]].name);
+	}
 	h_expect(h_qp == qp && !qp->broken, "the connection is lost");
 	h_serve_end();
 }
