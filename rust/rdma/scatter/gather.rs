@@ -118,8 +118,7 @@ impl Requests {
         // are contiguous, and stay while the list has them. `addr` is the result of mapping.
         let (addr, failed) = unsafe {
             let addr = bindings::rr_ib_dma_map_page(device, page, offset, length, direction);
-            let checked = !self.is_virtual;
-            let error = checked && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
+            let error = !self.is_virtual && bindings::rr_ib_dma_mapping_error(device, addr) != 0;
             (addr, error)
         };
         if failed {
