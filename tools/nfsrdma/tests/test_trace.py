@@ -205,6 +205,14 @@ def test_connection_sentence() -> None:
     assert connection_sentence(Event(1.5, "xprtrdma_probe", "owes 3")) == "1.500000  probe: owes 3"
 
 
+@pytest.fixture(autouse=True)
+def _interruptible() -> Iterator[None]:
+    """These tests may run in the background of a script, where interrupts are ignored."""
+    earlier = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, earlier)
+
+
 class Interrupted(Recorded):
     """A recording during whose first read the user presses Ctrl-C."""
 
