@@ -86,6 +86,7 @@ macro_rules! lazy {
 }
 
 lazy!(
+    bool,
     u32,
     Task,
     Cid,

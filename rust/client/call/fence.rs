@@ -249,7 +249,7 @@ fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
         slot.wait_while(msecs_to_jiffies(LINGER_MS), Locked::is_awaited);
     }
     if sent {
-        let answered = slot.lock().answered;
+        let answered = Lazy(|| slot.lock().answered);
         trace::given_up(task_of(rqst), rqst.xid(), linger, answered);
     }
     abandon(client, xprt, rqst);
@@ -257,10 +257,8 @@ fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
 
 /// Returns whether the answer to a call may still arrive.
 fn may_be_answered(locked: &Locked) -> bool {
-    let Some(ep) = locked.ep.as_ref().filter(|_| locked.is_awaited()) else {
-        return false;
-    };
-    !ep.is_closed() && !ep.qp().is_broken() && !ep.is_silent()
+    let works = |ep: &Arc<Endpoint>| !ep.is_closed() && !ep.qp().is_broken() && !ep.is_silent();
+    locked.is_awaited() && locked.ep.as_ref().is_some_and(works)
 }
 
 /// Invalidates the memory of a call, and waits until that is done. If the server has not answered,

@@ -47,7 +47,7 @@ GOALS = {
     "write_4k_two": _client(FAST),
     "readdir_two": _client(OTHER),
     "callback": Goal(OTHER, locks=3.3, atomics=6),
-    "abandoned": Goal(OTHER, locks=17, atomics=2),
+    "abandoned": Goal(OTHER, locks=16, atomics=2),
     "srv_getattr": Goal(FAST, locks=11, atomics=11),
     "srv_read_4k": Goal(FAST, locks=12.5, atomics=12),
     "srv_read_4k_cached": Goal(FAST, locks=14, atomics=12),
