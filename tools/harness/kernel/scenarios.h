@@ -80,6 +80,10 @@ void h_recall_removed_while_busy(void);
 void h_recall_shut_down(void);
 void h_recall_unanswered(void);
 
+/* --- both.c --- */
+void h_both_kinds(void);
+void h_both_kinds_two(void);
+
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
 void h_removed_without_threads(void);

@@ -31,7 +31,7 @@ static struct past {
  */
 static bool lost, excused, late;
 
-void h_setting_begin(const struct h_setting *chosen)
+static void setting_begin(const void *chosen)
 {
 	unsigned int i;
 
@@ -126,7 +126,7 @@ static bool may_now(char event)
 	}
 }
 
-unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME])
+static unsigned int events(char names[H_EVENTS][H_EVENT_NAME])
 {
 	unsigned int i, n = 0;
 	const char *event;
@@ -226,7 +226,7 @@ static void check(void)
 	h_expect(h_window() || !h_xprt->cwnd, "the window is zero");
 }
 
-void h_event(const char *name)
+static void event(const char *name)
 {
 	unsigned int i = name[1] - '0';
 	bool allowed = name[1] ? i < setting->count && may(name[0], i) : may_now(name[0]);
@@ -277,7 +277,7 @@ static void push(void)
 	}
 }
 
-void h_setting_end(void)
+static void setting_end(void)
 {
 	unsigned int i, round;
 
@@ -317,7 +317,7 @@ static u64 mix(u64 hash, u64 value)
  * Returns a hash of the RPCs, the queues, the windows and the module's memory. It leaves out the
  * struct rpc_xprt, whose statistics only grow.
  */
-u64 h_look(void)
+static u64 look(void)
 {
 	u64 hash = mix(u_contents(h_xprt), lost | excused << 1);
 	struct h_wr *wr;
@@ -343,3 +343,7 @@ u64 h_look(void)
 		hash = mix(hash, get_unaligned_be32((void *)wr->addr) + wr->wc_key);
 	return hash;
 }
+
+const struct h_rules h_client_rules = {
+	.begin = setting_begin, .events = events, .event = event, .end = setting_end, .look = look,
+};
