@@ -22,6 +22,8 @@ void u_free(void *p);
 unsigned long u_size(const void *p);
 unsigned long u_live(void);
 unsigned long u_contents(const void *except);
+unsigned long u_contents_of_large(const void *except);
+void u_data(const void *p);
 void u_mark(void);
 void u_print_leaks(void);
 

@@ -6,13 +6,28 @@
 #include <linux/mm.h>
 #include "both.h"
 
-/* More threads than calls that may wait in the service. */
-#define THREADS	4
 /* Few slots keep the number of states small. */
 #define SLOTS	4
 
+/* The largest payload of a setting's RPCs, or a page. */
+static u32 largest(const struct h_pairing *pairing)
+{
+	u32 i, len = PAGE_SIZE;
+
+	for (i = 0; i < pairing->count; i++) {
+		const struct h_kind *kind = &h_kinds[pairing->kinds[i]];
+
+		len = max3(len, kind->send_pages, kind->receive_pages);
+		len = max(len, round_up(kind->call_head, PAGE_SIZE));
+	}
+	return len;
+}
+
+/* A process that runs orders has little memory, because each child copies what it writes to. */
 void h_both_begin(const struct h_pairing *pairing)
 {
+	h_serve_size = largest(pairing);
+	h_region_depth = pairing->count ? 32 : h_region_depth;
 	h_both = true;
 	h_slots = SLOTS;
 	h_load();
@@ -21,7 +36,8 @@ void h_both_begin(const struct h_pairing *pairing)
 	h_settle();
 	if (pairing->version)
 		h_tune_text("rdma_version", pairing->version == 1 ? "1" : "2");
-	h_serve_start(THREADS);
+	/* Each call may come again while its first execution waits. */
+	h_serve_start(2 * pairing->count);
 	h_mount();
 }
 
@@ -103,7 +119,9 @@ void h_both_connect(void)
 
 static void each_kind(unsigned int version)
 {
-	const struct h_pairing pairing = { .version = version };
+	const struct h_pairing pairing = {
+		.count = 1, .kinds = { H_READ_1M_SCATTERED }, .version = version,
+	};
 	unsigned int kind;
 
 	h_both_begin(&pairing);

@@ -34,6 +34,9 @@ void h_link_step(struct h_link *link, enum h_side side);
 bool h_link_untold(const struct h_link *link, enum h_side side);
 void h_link_tell(struct h_link *link, enum h_side side);
 
+/* --- device.c --- */
+extern unsigned int h_region_depth;	/* the most pages of a region */
+
 /* --- nfsd.c --- */
 /* A call that the service has executed, or is executing. */
 struct h_execution {
@@ -64,7 +67,8 @@ struct h_pairing {
 	bool procedures;		/* procedures take time */
 	bool flushes;			/* flushed completions are handled late */
 	bool unhurried;			/* events of the connection manager are handled late */
-	bool prune;			/* equal states are followed once */
+	bool longer;			/* all orders take minutes */
+	bool random;			/* all orders take days */
 };
 
 /* --- both.c --- */
@@ -76,7 +80,23 @@ void h_both_connect(void);
 void h_both_check_rpc(const struct h_rpc *rpc, bool killed);
 void h_both_end(void);		/* undoes h_both_begin(), and checks that nothing is left */
 
-/* --- both_events.c --- */
+/* --- both_events.c, both_look.c --- */
+static inline u64 h_mix(u64 hash, u64 value)
+{
+	hash ^= value;
+	hash *= 0x9e3779b97f4a7c15ull;
+	return hash ^ (hash >> 29);
+}
+
+u64 h_work_look(void);
+u64 h_cm_look(void);
+u64 h_threads_look(void);
+u64 h_executions_look(void);
+/* Returns a hash of the module's memory, connections, timers and threads. */
+u64 h_both_look(void);
 extern const struct h_rules h_both_rules;
+
+/* --- pairings.c --- */
+extern const struct h_pairing h_pairings[];
 
 #endif /* HARNESS_BOTH_H */

@@ -235,6 +235,15 @@ static unsigned int of_sides(char (*names)[H_EVENT_NAME], unsigned int n)
 	return n;
 }
 
+/*
+ * An order ends with its RPCs, and what is left is delivered at once. The server may still be at
+ * work for an RPC that was killed.
+ */
+static bool is_over(unsigned int events)
+{
+	return all_ended() && (!events || !h_links_may_break);
+}
+
 /* Whether time passes: while nothing else happens, or a few times before that. */
 static bool may_pass(unsigned int others)
 {
@@ -251,8 +260,7 @@ static unsigned int both_events(char names[H_EVENTS][H_EVENT_NAME])
 		put(names, &n, 'D', 0, 0);
 	if (may_pass(others))
 		put(names, &n, 't', 0, 0);
-	/* An order ends with its RPCs. What is left then is delivered at once. */
-	return all_ended() ? 0 : n;
+	return is_over(n) ? 0 : n;
 }
 
 static void happen(const char *name, unsigned int others)
@@ -313,7 +321,6 @@ static void both_begin(const void *setting)
 	unsigned int i;
 
 	pairing = setting;
-	h_serve_size = 1 << 16;
 	h_both_begin(pairing);
 	h_clnt.cl_noretranstimeo = !strchr(pairing->may ?: "", 'E');
 	h_both_connect();
@@ -361,6 +368,8 @@ static void both_end(void)
 		h_both_check_rpc(rpcs[i], killed[i]);
 	}
 	check();
+	if (!h_quiet)
+		u_say("%u connections, %u calls came again", h_connections, h_replays);
 	h_both_end();
 	for (i = 0; i < pairing->count; i++)
 		h_rpc_free(rpcs[i]);
@@ -368,7 +377,19 @@ static void both_end(void)
 
 static u64 both_look(void)
 {
-	return 0;
+	u64 hash = h_mix(h_both_look(), faults << 16 | times << 8 | early);
+	unsigned int i;
+
+	for (i = 0; i < pairing->count; i++) {
+		const struct h_rpc *rpc = rpcs[i];
+
+		hash = h_mix(hash, called[i] | killed[i] << 1 | again[i] << 2 | rpc->done << 3 |
+				   rpc->released << 4 | h_rpc_waits(rpc) << 5);
+		hash = h_mix(hash, rpc->status) + rpc->sum;
+	}
+	for (i = 0; i < H_SIDES; i++)
+		hash = h_mix(hash, h_devices[i].present);
+	return hash;
 }
 
 const struct h_rules h_both_rules = {

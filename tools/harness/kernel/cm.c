@@ -255,6 +255,16 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	return 0;
 }
 
+u64 h_cm_look(void)
+{
+	struct event *event;
+	u64 hash = 0;
+
+	list_for_each_entry(event, &events, list)
+		hash = h_mix(hash, (u64)event->identifier + event->event.event);
+	return hash;
+}
+
 /* --- The passive side --- */
 
 int rdma_set_afonly(struct rdma_cm_id *id, int afonly)

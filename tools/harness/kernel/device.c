@@ -4,12 +4,13 @@
  * and the ib_clients that are notified of them. Scenarios with both roles have two devices, the
  * others the first one only.
  */
-#include "harness.h"
+#include "both.h"
 
 struct h_device h_devices[2];
 struct h_faults h_faults;
 bool h_iwarp;
 unsigned int h_most_elements;
+unsigned int h_region_depth = 512;
 static struct ib_client *clients[2];
 
 static struct h_device *device_of(struct ib_device *device)
@@ -46,7 +47,7 @@ static void init(struct h_device *self)
 		.max_sge_rd = 30,
 		.max_cqe = 4194303,
 		.max_mr = 1 << 24,
-		.max_fast_reg_page_list_len = 512,
+		.max_fast_reg_page_list_len = h_region_depth,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,
 		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,

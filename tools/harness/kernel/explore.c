@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Runs the events of a setting in all orders. Each event occurs in a child process, so that the
- * next event starts from the same state. A failure ends the child; its parent prints the events
- * that led to the failure.
+ * Runs the events of a setting in all orders, or in orders chosen at random. An event occurs in a
+ * child process if others are to start from the same state. A failure ends all processes; the first
+ * one prints the events that led to it.
  */
 #include "both.h"
 
@@ -58,18 +58,6 @@ static const struct h_setting settings[] = {
 	},
 };
 
-/* RPCs of the client to the server, both of which are the module. */
-static const struct h_pairing pairings[] = {
-	{
-		.name = "both_inline", .count = 1, .kinds = { H_INLINE }, .version = 1,
-		.faults = 1, .may = "D",
-	},
-	{
-		.name = "both_read", .count = 1, .kinds = { H_READ_4K }, .version = 1,
-		.faults = 1, .may = "DL",
-	},
-};
-
 #define DEEPEST	128
 #define LOOKS	(1u << 20)
 
@@ -88,8 +76,7 @@ struct state {
 
 /* The state that all processes share. */
 static struct shared {
-	unsigned long steps, ends, failures;
-	bool said;	/* the events that led to the failure are printed */
+	unsigned long steps, ends;
 	u64 orders;	/* from the state on that the last process has followed */
 	char path[DEEPEST][H_EVENT_NAME];
 	unsigned int depth;
@@ -132,31 +119,27 @@ static struct state *state_of(u64 look)
 
 static void walk(void);
 
-static void fail(int status)
-{
-	if (!shared->said) {
-		shared->said = true;
-		shared->failures++;
-		say_path();
-	}
-	u_exit(status);
-}
-
-/* Lets one event occur in a child, and follows all orders after it. Returns their number. */
+/* Lets one event occur, and follows all orders after it. Returns their number. */
 static u64 step(const char *event)
 {
-	int status;
-
 	add_to_path(event);
-	status = u_fork();
+	game->rules->event(event);
+	walk();
+	shared->depth--;
+	return shared->orders;
+}
+
+/* Does that in a child, so that the next event starts from the same state. */
+static u64 step_in_child(const char *event)
+{
+	int status = u_fork();
+
 	if (status < 0) {
-		game->rules->event(event);
-		walk();
+		step(event);
 		u_exit(0);
 	}
 	if (status)
-		fail(status);
-	shared->depth--;
+		u_exit(status);
 	return shared->orders;
 }
 
@@ -182,7 +165,7 @@ static void walk(void)
 		orders = 1;
 	}
 	for (i = 0; i < n; i++)
-		orders += step(events[i]);
+		orders += i + 1 < n ? step_in_child(events[i]) : step(events[i]);
 	if (state)
 		state->orders = orders;
 	shared->orders = orders;
@@ -205,6 +188,8 @@ static bool explore(const struct game *chosen)
 		walk();
 		u_exit(0);
 	}
+	if (status)
+		say_path();
 	u_say("%s %s: %lu steps, %lu ends, %llu orders, %ld s", status ? "FAIL" : "ok  ",
 	      game->name, shared->steps, shared->ends, shared->orders, u_seconds() - start);
 	return !status;
@@ -213,19 +198,17 @@ static bool explore(const struct game *chosen)
 /* The settings with one role, and then those with both. */
 static bool get(unsigned int i, struct game *found)
 {
+	const struct h_pairing *pairing;
+
 	if (i < ARRAY_SIZE(settings)) {
 		*found = (struct game) {
 			settings[i].name, &settings[i], &h_client_rules, settings[i].prune,
 		};
 		return true;
 	}
-	i -= ARRAY_SIZE(settings);
-	if (i >= ARRAY_SIZE(pairings))
-		return false;
-	*found = (struct game) {
-		pairings[i].name, &pairings[i], &h_both_rules, pairings[i].prune,
-	};
-	return true;
+	pairing = &h_pairings[i - ARRAY_SIZE(settings)];
+	*found = (struct game) { pairing->name, pairing, &h_both_rules, true };
+	return pairing->name;
 }
 
 static struct game find(const char *name)
@@ -328,7 +311,7 @@ static void run_for(u64 first, unsigned int seconds)
 			u_exit(0);
 		}
 		if (status)
-			fail(status);
+			u_exit(status);
 		shared->ends++;
 	}
 }
@@ -346,6 +329,8 @@ int h_explore_at_random(const char *name, unsigned int seed, unsigned int second
 		run_for((u64)seed << 32, seconds);
 		u_exit(0);
 	}
+	if (status)
+		say_path();
 	u_say("%s %s: %lu steps, %lu orders at random, seed %u", status ? "FAIL" : "ok  ", name,
 	      shared->steps, shared->ends, seed);
 	return status;

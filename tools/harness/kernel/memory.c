@@ -253,6 +253,7 @@ struct page *alloc_pages_node_noprof(int node, gfp_t flags, unsigned int order)
 
 	memset(page, 0, sizeof(*page));
 	set_page_count(page, 1);
+	u_data(p);
 	return page;
 }
 

@@ -74,3 +74,14 @@ u32 h_executed(u32 seed)
 
 	return execution ? execution - executions + 1 : 0;
 }
+
+u64 h_executions_look(void)
+{
+	u64 hash = h_replays;
+	unsigned int i;
+
+	for (i = 0; i < count; i++)
+		hash = h_mix(hash, (u64)executions[i].xid << 32 | executions[i].seed << 1 |
+				   executions[i].done);
+	return hash;
+}

@@ -25,6 +25,7 @@ struct block {
 	const void *owner;
 	unsigned char order;	/* 0: no block begins here, or the block is free */
 	unsigned char marked;
+	unsigned char data;	/* a payload or a buffer */
 };
 
 static struct block *blocks;
@@ -88,6 +89,7 @@ void *u_alloc(unsigned long size, const void *owner)
 	block->order = order;
 	block->owner = owner;
 	block->marked = 0;
+	block->data = 0;
 	live += owner != NULL;
 	return p;
 }
@@ -174,6 +176,28 @@ unsigned long u_contents(const void *except)
 
 		if (blocks[i].order && blocks[i].owner && p != except)
 			hash = mix(hash ^ i, p, 1ul << (blocks[i].order - 3));
+	}
+	return hash;
+}
+
+/* Leaves a block out of u_contents_of_large(), if it begins at `p`. */
+void u_data(const void *p)
+{
+	if ((unsigned long)p % (1 << SMALLEST) == 0)
+		block_of(p)->data = 1;
+}
+
+/* Returns a hash of the contents of all large blocks but `except` and those that have data. */
+unsigned long u_contents_of_large(const void *except)
+{
+	unsigned long hash = 0;
+	const void *p;
+
+	for (p = allocated(LARGE_START); p; p = next(p)) {
+		const struct block *block = block_of(p);
+
+		if (block->owner && !block->data && p != except)
+			hash = mix(hash ^ (unsigned long)p, p, 1ul << (block->order - 3));
 	}
 	return hash;
 }
