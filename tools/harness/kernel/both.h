@@ -8,6 +8,7 @@
 /* --- link.c --- */
 enum h_side { H_CLIENT, H_SERVER, H_SIDES };
 #define H_LINKS	16
+#define H_XIDS	32
 
 /* A connection of the module's client to the module's server. */
 struct h_link {
@@ -16,6 +17,8 @@ struct h_link {
 	bool made;			/* the server has accepted */
 	bool cut;			/* nothing reaches the peer any more */
 	bool told[H_SIDES];		/* the side knows that the connection has ended */
+	u32 xids[H_SIDES][H_XIDS];	/* those of the RPC messages that a side has sent */
+	unsigned int sent[H_SIDES];
 };
 
 /* A side may have invalidated memory that the other one uses: a call was given up. */

@@ -195,6 +195,13 @@ static bool explore(const struct game *chosen)
 	return !status;
 }
 
+static bool is_short(const struct game *one)
+{
+	const struct h_pairing *pairing = one->setting;
+
+	return one->rules != &h_both_rules || (!pairing->longer && !pairing->random);
+}
+
 /* The settings with one role, and then those with both. */
 static bool get(unsigned int i, struct game *found)
 {
@@ -227,6 +234,7 @@ static int replay(char **order, int count)
 {
 	struct game one = find(order[0]);
 
+	u_watch();
 	one.rules->begin(one.setting);
 	for (order++, count--; count; order++, count--) {
 		u_say("%s", *order);
@@ -248,7 +256,7 @@ int h_explore(int count, char **order, bool all)
 	h_quiet = true;
 	shared = u_shared(sizeof(*shared));
 	for (i = 0; get(i, &one); i++)
-		if (!count || !strcmp(order[0], one.name))
+		if (count ? !strcmp(order[0], one.name) : is_short(&one))
 			good = explore(&one) && good;
 	return !good;
 }
@@ -316,14 +324,12 @@ static void run_for(u64 first, unsigned int seconds)
 	}
 }
 
-int h_explore_at_random(const char *name, unsigned int seed, unsigned int seconds)
+static bool random_orders(const struct game *one, unsigned int seed, unsigned int seconds)
 {
-	struct game one = find(name);
 	int status;
 
-	h_quiet = true;
-	shared = u_shared(sizeof(*shared));
-	game = &one;
+	memset(shared, 0, sizeof(*shared));
+	game = one;
 	status = u_fork();
 	if (status < 0) {
 		run_for((u64)seed << 32, seconds);
@@ -331,7 +337,46 @@ int h_explore_at_random(const char *name, unsigned int seed, unsigned int second
 	}
 	if (status)
 		say_path();
-	u_say("%s %s: %lu steps, %lu orders at random, seed %u", status ? "FAIL" : "ok  ", name,
-	      shared->steps, shared->ends, seed);
-	return status;
+	u_say("%s %s: %lu steps, %lu orders at random, seed %u", status ? "FAIL" : "ok  ",
+	      one->name, shared->steps, shared->ends, seed);
+	return !status;
+}
+
+int h_explore_at_random(const char *name, unsigned int seed, unsigned int seconds)
+{
+	struct game one = find(name);
+
+	h_quiet = true;
+	shared = u_shared(sizeof(*shared));
+	return !random_orders(&one, seed, seconds);
+}
+
+/* The number of settings whose orders are chosen at random. */
+static unsigned int random_count(void)
+{
+	const struct h_pairing *pairing;
+	unsigned int n = 0;
+
+	for (pairing = h_pairings; pairing->name; pairing++)
+		n += pairing->random;
+	return n;
+}
+
+int h_explore_long(unsigned int seed, unsigned int seconds)
+{
+	unsigned int share = seconds / random_count(), i;
+	struct game one;
+	bool good = true;
+
+	h_quiet = true;
+	prune = true;
+	shared = u_shared(sizeof(*shared));
+	for (i = 0; get(i, &one); i++) {
+		const struct h_pairing *pairing = one.setting;
+
+		if (is_short(&one))
+			continue;
+		good = (pairing->random ? random_orders(&one, seed, share) : explore(&one)) && good;
+	}
+	return !good;
 }

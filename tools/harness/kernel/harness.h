@@ -560,6 +560,8 @@ extern const struct h_scenario h_fault_scenarios[];
 extern const struct h_scenario h_growth_scenarios[];
 int h_explore(int count, char **order, bool all);
 int h_explore_at_random(const char *setting, unsigned int seed, unsigned int seconds);
+/* The settings that h_explore() omits; at random for some seconds those with too many orders. */
+int h_explore_long(unsigned int seed, unsigned int seconds);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 

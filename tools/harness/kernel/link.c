@@ -5,6 +5,7 @@
  * when a work request reaches the peer, when a connection is cut, and when each side is told.
  */
 #include "both.h"
+#include "wire.h"
 
 bool h_both;
 bool h_links_may_break;
@@ -79,10 +80,31 @@ static bool holds(struct h_qp *peer, u32 key)
 	return false;
 }
 
+/*
+ * In version one each message has a whole call or reply, which is sent once over a connection. In
+ * version two a call may have several messages.
+ */
+static void check_first(struct h_link *link, enum h_side side, const void *message, u32 len)
+{
+	struct h_cursor in = { message, len };
+	u32 xid = h_word(&in), version = h_word(&in), i;
+
+	h_word(&in);
+	if (version != 1 || h_word(&in) > 1)
+		return;
+	for (i = 0; i < link->sent[side]; i++)
+		if (link->xids[side][i] == xid)
+			h_violation("the message with XID %#x is sent twice over one connection",
+				    xid);
+	h_expect(i < H_XIDS, "more than %u messages are sent over a connection", H_XIDS);
+	link->xids[side][link->sent[side]++] = xid;
+}
+
 void h_link_send(struct h_qp *qp, const void *message, u32 len, u32 key)
 {
 	struct h_qp *peer = peer_of(qp);
 
+	check_first(qp->link, qp->link->qp[H_SERVER] == qp, message, len);
 	if (!key || holds(peer, key))
 		h_arrive(peer, message, len, key);
 }
