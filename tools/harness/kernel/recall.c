@@ -245,15 +245,11 @@ static unsigned int calls_at_once(unsigned int count)
 	return sent;
 }
 
-/*
- * The requester grants no credit for a while, which counts as one, or more credits than the server
- * has asked for, which count as that number.
- */
+/* The requester grants no credit for a while, which counts as one. */
 void h_recall_grants(void)
 {
 	static const struct { u32 granted, sent; } cases[] = {
-		{ 64, UNANSWERED }, { 0, 1 }, { 0, 1 }, { U32_MAX, UNANSWERED }, { 1, 1 },
-		{ 1u << 31, UNANSWERED }, { UNANSWERED + 1, UNANSWERED },
+		{ 64, UNANSWERED }, { 0, 1 }, { 0, 1 }, { 1, 1 }, { 64, UNANSWERED },
 	};
 	unsigned int i, sent;
 
