@@ -263,3 +263,37 @@ def test_failing_writes(pair: Pair, counters: Counters, version: str) -> None:
     pair.start_server()
     pair.client.sh(f"ls {MOUNT_POINT}", timeout=LIMIT)
     pair.umount()
+
+
+#: Writes a file past the cache, and prints the number of the error or 0.
+PUT = f"""
+import mmap, os
+try:
+    file = os.open("{MOUNT_POINT}/put", os.O_WRONLY | os.O_CREAT | os.O_DIRECT)
+    with mmap.mmap(-1, 1 << 20) as buffer:
+        os.pwrite(file, buffer, 0)
+    os.fsync(file)
+    print(0)
+except OSError as err:
+    print(err.errno)
+"""
+
+
+@full
+@DISK
+@VERSIONS
+def test_read_only(pair: Pair, counters: Counters, version: str) -> None:
+    """A file system becomes read-only under the mount, and writable again."""
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount(version)
+    pair.client.sh(f"{VERIFY} write sizes {MOUNT_POINT}/sizes", timeout=LIMIT)
+    pair.client.sh(FORGET)
+    # Files that are open would keep an ordinary remount from becoming read-only.
+    read_only = "until grep -q '/srv/.disk [^ ]* ro' /proc/mounts; do sleep 0.1; done"
+    pair.server.sh(f"echo u > /proc/sysrq-trigger; {read_only}")
+    assert pair.client.sh("python3 -", stdin=PUT.encode()).strip() == str(errno.EROFS)
+    pair.client.sh(f"{VERIFY} check sizes {MOUNT_POINT}/sizes", timeout=LIMIT)
+    pair.server.sh("mount -o remount,rw /srv/.disk")
+    assert pair.client.sh("python3 -", stdin=PUT.encode()).strip() == "0"
+    assert counters.connects() == 1
+    pair.umount()
