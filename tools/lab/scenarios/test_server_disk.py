@@ -96,7 +96,7 @@ def test_cache_modes(pair: Pair, counters: Counters, version: str, read: int, wr
             pair.server.sh(FORGET)
             pair.client.sh(f"{VERIFY} check {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
             pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
-        # nfsd does not use direct I/O on a file that its client's open has created.
+        # nfsd of Linux 7.2 does not use direct I/O on a file that an open of NFSv4 has created.
         pair.server.sh(": > /srv/export/long; chmod 666 /srv/export/long")
         pair.client.sh("python3 -", stdin=LONG.encode(), timeout=LIMIT)
         worker.await_progress(60, 120)
@@ -104,8 +104,10 @@ def test_cache_modes(pair: Pair, counters: Counters, version: str, read: int, wr
         made = {kind: _direct(pair, kind) for kind in ("read", "write")}
     print(said, made)
     assert "errors=0" in said
+    # btrfs does not tell the alignment that its direct I/O needs.
+    able = pair.setup.export != "btrfs"
     for kind, mode in (("read", read), ("write", write)):
-        assert (made[kind] > 0) == (mode == DIRECT)
+        assert (made[kind] > 0) == (mode == DIRECT and able)
     assert counters.connects() == 1
     pair.umount()
 
