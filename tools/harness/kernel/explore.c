@@ -77,6 +77,8 @@ struct state {
 /* The state that all processes share. */
 static struct shared {
 	unsigned long steps, ends;
+	long limit;	/* the time at which no further order begins; 0: there is none */
+	bool incomplete;
 	u64 orders;	/* from the state on that the last process has followed */
 	char path[DEEPEST][H_EVENT_NAME];
 	unsigned int depth;
@@ -152,6 +154,11 @@ static void walk(void)
 	u64 orders = 0;
 
 	shared->steps++;
+	shared->orders = 0;
+	if (shared->limit && u_seconds() >= shared->limit) {
+		shared->incomplete = true;
+		return;
+	}
 	if (prune && game->prune) {
 		state = state_of(game->rules->look() ?: 1);
 		if (state->orders) {
@@ -172,15 +179,16 @@ static void walk(void)
 }
 
 /*
- * Explores a setting in a child, so that the next setting starts from the initial state. Returns
- * whether no order failed.
+ * Explores a setting in a child, so that the next setting starts from the initial state, for some
+ * seconds, or to the end if that is 0. Returns whether no order failed.
  */
-static bool explore(const struct game *chosen)
+static bool explore(const struct game *chosen, unsigned int seconds)
 {
 	long start = u_seconds();
 	int status;
 
 	memset(shared, 0, sizeof(*shared));
+	shared->limit = seconds ? start + seconds : 0;
 	game = chosen;
 	status = u_fork();
 	if (status < 0) {
@@ -190,8 +198,9 @@ static bool explore(const struct game *chosen)
 	}
 	if (status)
 		say_path();
-	u_say("%s %s: %lu steps, %lu ends, %llu orders, %ld s", status ? "FAIL" : "ok  ",
-	      game->name, shared->steps, shared->ends, shared->orders, u_seconds() - start);
+	u_say("%s %s: %lu steps, %lu ends, %llu orders%s, %ld s", status ? "FAIL" : "ok  ",
+	      game->name, shared->steps, shared->ends, shared->orders,
+	      shared->incomplete ? " (not all)" : "", u_seconds() - start);
 	return !status;
 }
 
@@ -257,7 +266,7 @@ int h_explore(int count, char **order, bool all)
 	shared = u_shared(sizeof(*shared));
 	for (i = 0; get(i, &one); i++)
 		if (count ? !strcmp(order[0], one.name) : is_short(&one))
-			good = explore(&one) && good;
+			good = explore(&one, 0) && good;
 	return !good;
 }
 
@@ -362,6 +371,9 @@ static unsigned int random_count(void)
 	return n;
 }
 
+/* Seconds for all orders of a setting. */
+#define LONGEST	120
+
 int h_explore_long(unsigned int seed, unsigned int seconds)
 {
 	unsigned int share = seconds / random_count(), i;
@@ -376,7 +388,8 @@ int h_explore_long(unsigned int seed, unsigned int seconds)
 
 		if (is_short(&one))
 			continue;
-		good = (pairing->random ? random_orders(&one, seed, share) : explore(&one)) && good;
+		good = (pairing->random ? random_orders(&one, seed, share) :
+			explore(&one, LONGEST)) && good;
 	}
 	return !good;
 }

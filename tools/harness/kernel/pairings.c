@@ -38,6 +38,15 @@ const struct h_pairing h_pairings[] = {
 		.version = 1, .faults = 1, .may = "D", .longer = true,
 	},
 	{
+		.name = "both_read_write_lost", .count = 2, .kinds = { H_READ_4K, H_WRITE_4K },
+		.version = 1, .faults = 1, .may = "D", .longer = true,
+	},
+	{
+		.name = "both_read_write_lost_twice", .count = 2,
+		.kinds = { H_READ_4K, H_WRITE_4K }, .version = 1, .faults = 2, .may = "D",
+		.longer = true,
+	},
+	{
 		.name = "both_inlines_faults", .count = 2, .kinds = { H_INLINE, H_INLINE },
 		.version = 1, .faults = 2, .may = FAULTS, .early = 1, .random = true,
 	},

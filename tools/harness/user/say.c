@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Output, exit, fork, shared memory and time. */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -64,6 +66,8 @@ int u_fork(void)
 	if (child < 0)
 		u_fail("fork failed");
 	if (child == 0) {
+		/* A process that is killed takes its children with it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		u_watch();
 		return -1;
 	}
