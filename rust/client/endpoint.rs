@@ -189,11 +189,11 @@ impl Endpoint {
     }
 }
 
-/// Regions for payloads, and regions for any chunk. On a device with one kind of region, both pools
-/// are the same.
+/// Regions for payloads, and regions for any chunk.
 pub(super) struct Regions {
     plain: Arc<MrPool>,
-    gapped: Arc<MrPool>,
+    /// `None` on a device with one kind of region.
+    gapped: Option<Arc<MrPool>>,
     /// Mapping a region may take long, or sleep.
     pub(super) slow: bool,
 }
@@ -205,39 +205,29 @@ impl Regions {
     ///
     /// Those of [`MrPool::new`].
     pub(super) fn new(pd: &Arc<Pd>, depth: u32) -> Result<Self> {
-        if !pd.limits().sg_gaps {
-            let all = MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN + FIRST_GAPPED)?;
-            return Ok(Self {
-                plain: all.clone(),
-                gapped: all,
-                slow: pd.limits().slow_mapping,
-            });
-        }
+        let gaps = pd.limits().sg_gaps;
+        let first = FIRST_PLAIN + if gaps { 0 } else { FIRST_GAPPED };
+        let gapped = || MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED);
         Ok(Self {
-            plain: MrPool::new(pd.clone(), depth, Kind::Plain, FIRST_PLAIN)?,
-            gapped: MrPool::new(pd.clone(), depth, Kind::Gapped, FIRST_GAPPED)?,
+            plain: MrPool::new(pd.clone(), depth, Kind::Plain, first)?,
+            gapped: gaps.then(gapped).transpose()?,
             slow: pd.limits().slow_mapping,
         })
     }
 
     /// Returns the most general kind of region: with gaps, if the device has such regions.
     pub(super) fn widest(&self) -> Kind {
-        if Arc::ptr_eq(&self.plain, &self.gapped) {
-            Kind::Plain
-        } else {
-            Kind::Gapped
+        match self.gapped {
+            None => Kind::Plain,
+            Some(_) => Kind::Gapped,
         }
     }
 
     /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there
     /// is none. Allocates no memory.
     pub(super) fn get(&self, kind: Kind) -> Option<Mr> {
-        if kind == Kind::Plain {
-            if let Some(region) = self.plain.get() {
-                return Some(region);
-            }
-        }
-        self.gapped.get()
+        let plain = (kind == Kind::Plain).then(|| self.plain.get()).flatten();
+        plain.or_else(|| self.gapped.as_ref()?.get())
     }
 
     /// Returns the number of all regions.
@@ -273,9 +263,10 @@ impl Regions {
     }
 
     /// Returns each pool once.
-    fn each(&self) -> impl Iterator<Item = &MrPool> {
-        let other = (!Arc::ptr_eq(&self.plain, &self.gapped)).then_some(&*self.gapped);
-        [Some(&*self.plain), other].into_iter().flatten()
+    fn each(&self) -> impl Iterator<Item = &Arc<MrPool>> {
+        [Some(&self.plain), self.gapped.as_ref()]
+            .into_iter()
+            .flatten()
     }
 }
 

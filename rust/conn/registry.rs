@@ -24,7 +24,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
 use crate::mem::MemallocScope;
-use crate::observe::connections::{Counts, History, Line, Loss, Pause, Role, Up};
+use crate::observe::connections::{Counts, History, Line, Loss, Role, Up};
 use crate::observe::trace::Peer;
 
 /// The time of the next attempt to connect if none is planned.
@@ -188,34 +188,29 @@ impl Entry {
     /// Writes the line of the entry, from a copy.
     fn write(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = self.state.lock();
-        let up = state.current.as_ref().map(|conn| conn.show());
-        let (peer, history, since) = (state.peer, state.history, state.since);
-        let (counts, failing) = (state.counts(), state.failing);
-        drop(state);
         let line = Line {
             id: self.id,
             role: self.role,
             net: self.net,
-            peer: &peer,
+            peer: state.peer,
             age: seconds(self.made),
-            since: seconds(since),
-            history,
-            counts,
-            pause: (self.role == Role::Client).then(|| self.pause(failing)),
-            up: up.as_ref(),
+            since: seconds(state.since),
+            history: state.history,
+            counts: state.counts(),
+            failing: state.failing.map_or(0, seconds),
+            next: self.next(),
+            up: state.current.as_ref().map(|conn| conn.show()),
         };
+        drop(state);
         f.write_fmt(fmt!("{line}"))
     }
 
-    /// Returns the state of attempts that have failed since `failing`.
-    fn pause(&self, failing: Option<Instant<Monotonic>>) -> Pause {
-        let next = match self.planned.load(Relaxed) {
-            NEVER => None,
-            planned => Some(planned.saturating_sub(millis(self.made)).div_ceil(1000)),
-        };
-        Pause {
-            failing: failing.map_or(0, seconds),
-            next,
+    /// Returns the seconds until the next attempt; -1 if none is planned.
+    fn next(&self) -> i64 {
+        match self.planned.load(Relaxed) {
+            NEVER => -1,
+            // CAST: at most 2^64 / 1000.
+            planned => planned.saturating_sub(millis(self.made)).div_ceil(1000) as i64,
         }
     }
 }

@@ -141,22 +141,12 @@ pub(super) fn move_last<A: Allocator, B: Allocator>(
 pub(crate) struct Page(PageRef);
 
 impl Page {
-    /// Allocates a page. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn new() -> Result<Self> {
-        Self::allocate(GFP_KERNEL)
-    }
-
     /// Allocates a page. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(super) fn allocate(gfp: Flags) -> Result<Self> {
+    pub(crate) fn allocate(gfp: Flags) -> Result<Self> {
         let page = ManuallyDrop::new(page::Page::alloc_page(gfp)?);
         let page = NonNull::new(page.as_ptr()).ok_or(ENOMEM)?;
         // SAFETY: The reference to the new page is owned here: the value that owned it is not

@@ -136,7 +136,7 @@ mod tests {
         assert_eq!((pages.len(), pool.free()), (5, 0));
         pool.put_behind(0, &mut pages);
         assert_eq!((pages.len(), pool.free()), (0, 3));
-        pool.put(Page::new()?)?;
+        pool.put(Page::allocate(GFP_KERNEL)?)?;
         assert_eq!(pool.free(), 3);
         Ok(())
     }
@@ -190,7 +190,7 @@ mod tests {
     fn references_are_put_once() -> Result {
         let mut refs = KVec::with_capacity(3, GFP_KERNEL)?;
         for _ in 0..3 {
-            refs.push(PageRef::from(Page::new()?), GFP_KERNEL)?;
+            refs.push(PageRef::from(Page::allocate(GFP_KERNEL)?), GFP_KERNEL)?;
         }
         PageRef::put_all(&mut refs);
         assert_eq!((refs.len(), refs.capacity()), (0, 3));

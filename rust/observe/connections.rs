@@ -128,31 +128,14 @@ pub(crate) struct Up {
     pub(crate) silent: u32,
 }
 
-/// A client's transport that has no connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pause {
-    /// Seconds for which attempts to connect have failed; zero if no attempt has failed.
-    pub(crate) failing: u64,
-    /// Seconds until the next attempt, zero if it is due; `None` if none is planned.
-    pub(crate) next: Option<u64>,
-}
-
-impl Pause {
-    fn write(self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let next = self.next.map_or(Ok(-1), i64::try_from);
-        let next = next.unwrap_or(i64::MAX);
-        f.write_fmt(fmt!(" failing_s={} next_attempt_s={next}", self.failing))
-    }
-}
-
 /// The line of a connection, or of a client's transport without one.
-pub(crate) struct Line<'a> {
+pub(crate) struct Line {
     /// The number of the entry.
     pub(crate) id: u64,
     pub(crate) role: Role,
     /// The number of the network namespace.
     pub(crate) net: u64,
-    pub(crate) peer: &'a Peer,
+    pub(crate) peer: Peer,
     /// Seconds since the entry was created.
     pub(crate) age: u64,
     /// Seconds since the connection was made or lost.
@@ -160,9 +143,11 @@ pub(crate) struct Line<'a> {
     pub(crate) history: History,
     /// Rare events of all connections of the transport.
     pub(crate) counts: Counts,
-    /// State of reconnecting of a client's transport, shown if there is no connection.
-    pub(crate) pause: Option<Pause>,
-    pub(crate) up: Option<&'a Up>,
+    /// Seconds for which attempts to connect have failed; zero if no attempt has failed.
+    pub(crate) failing: u64,
+    /// Seconds until the next attempt, zero if the attempt is due; -1 if none is planned.
+    pub(crate) next: i64,
+    pub(crate) up: Option<Up>,
 }
 
 impl Role {
@@ -192,11 +177,11 @@ impl Loss {
     }
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let state = if self.up.is_some() { "up" } else { "down" };
         let role = self.role.name();
-        let (id, net, peer, history) = (self.id, self.net, self.peer, &self.history);
+        let (id, net, peer, history) = (self.id, self.net, &self.peer, &self.history);
         f.write_fmt(fmt!(
             "id={id} role={role} net={net} peer={peer} state={state}"
         ))?;
@@ -207,10 +192,12 @@ impl fmt::Display for Line<'_> {
         f.write_fmt(fmt!(" error={}", history.error))?;
         let Counts { probes, breaches } = self.counts;
         f.write_fmt(fmt!(" probes={probes} breaches={breaches}"))?;
-        match (self.up, self.pause) {
-            (Some(up), _) => up.write(f)?,
-            (None, Some(pause)) => pause.write(f)?,
-            (None, None) => {}
+        match (&self.up, self.failing, self.next) {
+            (Some(up), ..) => up.write(f)?,
+            (None, failing, next) if self.role == Role::Client => {
+                f.write_fmt(fmt!(" failing_s={failing} next_attempt_s={next}"))?;
+            }
+            _ => {}
         }
         f.write_str("\n")
     }
@@ -289,14 +276,14 @@ mod tests {
         }
     }
 
-    /// Returns whether the line with `up`, or `pause`, is `expected` behind the common fields.
-    fn line_is(up: Option<&Up>, pause: Option<Pause>, history: History, expected: &str) -> bool {
-        let peer = Peer::new(&"192.0.2.1", 20049);
+    /// Returns whether the line with `up`, or with the next attempt in `next` seconds, is
+    /// `expected` behind the common fields.
+    fn line_is(role: Role, up: Option<Up>, next: i64, history: History, expected: &str) -> bool {
         let line = Line {
             id: 9,
-            role: Role::Client,
+            role,
             net: 1,
-            peer: &peer,
+            peer: Peer::new(&"192.0.2.1", 20049),
             age: 100,
             since: 50,
             history,
@@ -304,11 +291,15 @@ mod tests {
                 probes: 6,
                 breaches: 8,
             },
-            pause,
+            failing: 12,
+            next,
             up,
         };
         let text = StackString::<1024>::new(&fmt!("{}", line));
-        let common = "id=9 role=client net=1 peer=192.0.2.1:20049 ";
+        let common = match role {
+            Role::Client => "id=9 role=client net=1 peer=192.0.2.1:20049 ",
+            Role::Server => "id=9 role=server net=1 peer=192.0.2.1:20049 ",
+        };
         text.as_bytes().strip_prefix(common.as_bytes()) == Some(expected.as_bytes())
     }
 
@@ -330,11 +321,7 @@ mod tests {
             inline=1 read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20 regions_used=10 \
             regions_unusable=2 receives=176 receives_posted=175 send_queue=1000 \
             send_queue_free=900 silent=7\n";
-        let pause = Pause {
-            failing: 0,
-            next: None,
-        };
-        assert!(line_is(Some(&up()), Some(pause), history, expected));
+        assert!(line_is(Role::Client, Some(up()), -1, history, expected));
     }
 
     #[test]
@@ -342,18 +329,10 @@ mod tests {
         let history = history(0, Loss::None, 4, -111);
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
             error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=3\n";
-        let planned = Some(Pause {
-            failing: 12,
-            next: Some(3),
-        });
-        assert!(line_is(None, planned, history, expected));
+        assert!(line_is(Role::Client, None, 3, history, expected));
         let expected = "state=down age_s=100 state_s=50 connects=0 lost=none failures=4 \
             error=-111 probes=6 breaches=8 failing_s=12 next_attempt_s=-1\n";
-        let under_way = planned.map(|pause| Pause {
-            next: None,
-            ..pause
-        });
-        assert!(line_is(None, under_way, history, expected));
+        assert!(line_is(Role::Client, None, -1, history, expected));
     }
 
     #[test]
@@ -361,6 +340,6 @@ mod tests {
         let history = history(1, Loss::Peer, 0, 0);
         let expected = "state=down age_s=100 state_s=50 connects=1 lost=peer failures=0 error=0 \
             probes=6 breaches=8\n";
-        assert!(line_is(None, None, history, expected));
+        assert!(line_is(Role::Server, None, -1, history, expected));
     }
 }

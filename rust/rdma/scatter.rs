@@ -287,7 +287,7 @@ mod tests {
     fn parts(at: usize, len: u32) -> Result<Option<KVec<(u32, u32)>>> {
         let mut pages = KVec::new();
         for _ in 0..3 {
-            pages.push(Page::new()?, GFP_KERNEL)?;
+            pages.push(Page::allocate(GFP_KERNEL)?, GFP_KERNEL)?;
         }
         let Some(pieces) = pieces(&pages, at, len) else {
             return Ok(None);

@@ -116,7 +116,7 @@ impl Lists {
         for (offset, len) in PARTS {
             let (part, left) = rest.split_at_checked(len).ok_or(EINVAL)?;
             rest = left;
-            let mut page = Page::new()?;
+            let mut page = Page::allocate(GFP_KERNEL)?;
             let place = page.bytes().get_mut(offset..offset + len).ok_or(EINVAL)?;
             place.copy_from_slice(part);
             // CAST: at most the size of a page.

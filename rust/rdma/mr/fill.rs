@@ -380,7 +380,7 @@ mod tests {
 
     #[test]
     fn pieces_that_fill_a_region_leave_nothing() -> Result {
-        let pages = [Page::new()?, Page::new()?];
+        let pages = [Page::allocate(GFP_KERNEL)?, Page::allocate(GFP_KERNEL)?];
         // SAFETY: The pages stay while their pieces are compared, and no device accesses them.
         let pieces = pages.iter().map(|page| unsafe { page.piece(0, PAGE) });
         let mut pieces = pieces.peekable();

@@ -247,7 +247,7 @@ mod tests {
 
     /// Returns offset and length of the parts into which a piece of a page is cut.
     fn parts((offset, len): (u32, u32), longest: u32) -> Result<KVec<(u32, u32)>> {
-        let page = Page::new()?;
+        let page = Page::allocate(GFP_KERNEL)?;
         // SAFETY: No device uses the piece, which is dropped before the page.
         let piece = unsafe { page.piece(offset, len) };
         let mut parts = KVec::new();

@@ -30,7 +30,7 @@ struct Thread {
 fn slots() -> Result<KVec<*mut k::page>> {
     let mut slots = KVec::with_capacity(SLOTS, GFP_KERNEL)?;
     for _ in 0..SLOTS {
-        slots.push(Page::new()?.into_raw().as_ptr(), GFP_KERNEL)?;
+        slots.push(Page::allocate(GFP_KERNEL)?.into_raw().as_ptr(), GFP_KERNEL)?;
     }
     Ok(slots)
 }
@@ -138,7 +138,7 @@ mod suite {
     fn exchange_leaves_no_slot_empty() -> Result {
         let mut thread = Thread::new()?;
         let before = *thread.calls.get(1).ok_or(EINVAL)?;
-        let mut page = Page::new()?;
+        let mut page = Page::allocate(GFP_KERNEL)?;
         let mut arriving = thread.incoming().received();
         arriving.exchange(1, core::slice::from_mut(&mut page))?;
         assert!(arriving

@@ -106,7 +106,9 @@ void h_reply_chunk_unused(void);
 
 /* --- scarce.c --- */
 void h_request_without_memory(void);
+void h_request_without_regions(void);
 void h_connect_without_memory(void);
+void h_connect_without_memory_two(void);
 void h_fragmented_calls(void);
 void h_fragmented_served(void);
 void h_regions_few(void);

@@ -106,6 +106,27 @@ def test_device(tools: Pair, finding: str) -> None:
     assert finding not in doctor(tools.client)
 
 
+#: No card of a guest has PFC, so a program says that it has.
+LOSSLESS = """
+printf '#!/bin/sh\\necho prio-pfc 2:off 3:on\\n' > /tmp/dcb && chmod +x /tmp/dcb
+mount --bind /tmp/dcb /usr/sbin/dcb
+"""
+
+
+def test_class_on_a_lossless_port(tools: Pair, tunables: Tunables) -> None:
+    """The command gives the connections a class, after which nothing is missing."""
+    tools.client.sh(LOSSLESS)
+    try:
+        command = doctor(tools.client)["class-missing"]
+        assert command.startswith("sysctl sunrpc.rdma_traffic_class=96 ")
+        tunables.set(rdma_traffic_class=96)
+        assert "class-missing" not in doctor(tools.client)
+        tunables.restore()
+    finally:
+        tools.client.sh("umount /usr/sbin/dcb")
+    assert "class-missing" not in doctor(tools.client)
+
+
 #: The other end is down, so there is no carrier.
 NO_CARRIER = """
 ip link add t0 type veth peer name t1 && ip link set t0 up && ip address add 192.0.2.2/24 dev t0

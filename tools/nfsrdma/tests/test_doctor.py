@@ -143,6 +143,15 @@ def _bounced(host: FakeHost, total: int, used: int = 0, peak: int = 0) -> None:
     host.files |= {f"{folder}/{name}": f"{value}\n" for name, value in files.items()}
 
 
+def lossless(host: FakeHost, *mapped: str) -> None:
+    """Switches PFC on for priority 3, to which some DSCPs may be mapped."""
+    host.files[f"{SYSCTL}/rdma_traffic_class"] = "-1\n"
+    states = "0:off 1:off 2:off 3:on 4:off 5:off 6:off 7:off"
+    show = ("show", "dev", "eth0")
+    host.program("dcb", "pfc", *show, "prio-pfc", out=f"prio-pfc {states} \n")
+    host.program("dcb", "-N", "app", *show, "dscp-prio", out=f"dscp-prio {' '.join(mapped)}\n")
+
+
 #: A GID of no address of the host.
 FOREIGN = "0000:0000:0000:0000:0000:ffff:0a00:0063"
 
@@ -162,6 +171,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "no-address": lambda host: interface(host, addr_info=[]),
     "gids-full": lambda host: (host.gid(1, FOREIGN), host.gid(2, FOREIGN)),
     "mtu-small": lambda host: interface(host, mtu=1000),
+    "class-missing": lossless,
     "name-unknown": lambda host: host.known.clear(),
     "no-route": lambda host: host.route("10.0.0.1", []),
     "route-not-rdma": lambda host: host.route("10.0.0.1", [{"dev": "eth1"}]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from . import gid
+from . import gid, priority
 from .kinds import Finding, finding
 from .view import Fact, Port, View
 
@@ -58,6 +58,7 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
     mtu = int(view.interfaces.get(port.netdev, {}).get("mtu", 0))
     if 0 < mtu - _HEADERS < 1024:
         yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=payload(mtu))
+    yield from priority.check_port(view, port)
 
 
 def payload(mtu: int) -> int:

@@ -193,6 +193,14 @@ _kind(
     "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
 )
 
+_kind(
+    _N,
+    "class-missing",
+    "PFC of {netdev} is on for priority {priorities}, but packets of RoCE have no traffic class",
+    "sysctl sunrpc.rdma_traffic_class={value}   # DSCP {dscp}, for priority {priority}\n"
+    "umount and mount again   # the switches must have the same table",
+)
+
 # The way to the server.
 _kind(_P, "name-unknown", "the name {server} has no address", "getent ahosts {server}")
 _kind(_P, "no-route", "there is no route to {address}", "ip route get {address}")
