@@ -1,34 +1,41 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The device: its attributes (similar to those of mlx5), protection domains, completion queues, and
- * the ib_clients that are notified of it.
+ * The devices: their attributes (similar to those of mlx5), protection domains, completion queues,
+ * and the ib_clients that are notified of them. Scenarios with both roles have two devices, the
+ * others the first one only.
  */
-#include "harness.h"
+#include "both.h"
 
-struct ib_device h_device;
-struct ib_client *h_client;
+struct h_device h_devices[2];
 struct h_faults h_faults;
-unsigned int h_object_count;
-static bool present;
 bool h_iwarp;
 unsigned int h_most_elements;
-/* Ports are numbered from 1. */
-static struct ib_port_data ports[2];
+unsigned int h_region_depth = 512;
 static struct ib_client *clients[2];
 
-void h_device_init(void)
+static struct h_device *device_of(struct ib_device *device)
 {
-	struct ib_device *device = &h_device;
+	return container_of(device, struct h_device, ib);
+}
 
-	memset(device, 0, sizeof(*device));
-	strcpy(device->name, "harness0");
+void h_object(struct ib_device *device, int change)
+{
+	device_of(device)->objects += change;
+}
+
+static void init(struct h_device *self)
+{
+	struct ib_device *device = &self->ib;
+
+	memset(self, 0, sizeof(*self));
+	strcpy(device->name, self == h_devices ? "harness0" : "harness1");
 	xa_init(&device->client_data);
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
 	device->phys_port_cnt = 1;
-	ports[1].immutable.core_cap_flags =
+	self->ports[1].immutable.core_cap_flags =
 		h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-	device->port_data = ports;
+	device->port_data = self->ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
 	/* The driver of hns sleeps while it maps a region. */
@@ -40,7 +47,7 @@ void h_device_init(void)
 		.max_sge_rd = 30,
 		.max_cqe = 4194303,
 		.max_mr = 1 << 24,
-		.max_fast_reg_page_list_len = 512,
+		.max_fast_reg_page_list_len = h_region_depth,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,
 		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
@@ -48,19 +55,37 @@ void h_device_init(void)
 	};
 }
 
-unsigned int h_objects(void)
+void h_device_init(void)
 {
-	return h_object_count;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(h_devices); i++)
+		init(&h_devices[i]);
 }
 
-static void tell(struct ib_client *client, bool added)
+unsigned int h_objects(void)
+{
+	return h_devices[0].objects + h_devices[1].objects;
+}
+
+static void tell(struct ib_client *client, struct h_device *device, bool added)
 {
 	if (added && client->add)
-		client->add(&h_device);
+		client->add(&device->ib);
 	if (added || !client->remove)
 		return;
-	client->remove(&h_device, xa_load(&h_device.client_data, client->client_id));
-	xa_erase(&h_device.client_data, client->client_id);
+	client->remove(&device->ib, xa_load(&device->ib.client_data, client->client_id));
+	xa_erase(&device->ib.client_data, client->client_id);
+}
+
+/* Notifies a client of the devices that are there. */
+static void tell_all(struct ib_client *client, bool added)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(h_devices); i++)
+		if (h_devices[i].present)
+			tell(client, &h_devices[i], added);
 }
 
 int ib_register_client(struct ib_client *client)
@@ -70,8 +95,7 @@ int ib_register_client(struct ib_client *client)
 	h_expect(!clients[i], "more ib_clients than the harness has room for");
 	clients[i] = client;
 	client->client_id = i;
-	if (present)
-		tell(client, true);
+	tell_all(client, true);
 	return 0;
 }
 
@@ -82,8 +106,7 @@ void ib_unregister_client(struct ib_client *client)
 	for (i = 0; i < ARRAY_SIZE(clients); i++) {
 		if (clients[i] != client)
 			continue;
-		if (present)
-			tell(client, false);
+		tell_all(client, false);
 		clients[i] = NULL;
 	}
 }
@@ -93,29 +116,31 @@ void ib_set_client_data(struct ib_device *device, struct ib_client *client, void
 	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
 }
 
-/* Adds the device, and notifies the clients in the order of their registration. */
-void h_device_add(void *unused)
+/* Adds a device, and notifies the clients in the order of their registration. */
+void h_device_add(void *which)
 {
+	struct h_device *device = which ?: h_devices;
 	unsigned int i;
 
-	present = true;
+	device->present = true;
 	for (i = 0; i < ARRAY_SIZE(clients); i++)
 		if (clients[i])
-			tell(clients[i], true);
+			tell(clients[i], device, true);
 }
 
-/* Removes the device. The client that registered last is notified first, the CM after all. */
-void h_device_remove(void *unused)
+/* Removes a device. The client that registered last is notified first, the CM after all. */
+void h_device_remove(void *which)
 {
+	struct h_device *device = which ?: h_devices;
 	int i;
 
-	present = false;
+	device->present = false;
 	for (i = ARRAY_SIZE(clients) - 1; i >= 0; i--)
 		if (clients[i])
-			tell(clients[i], false);
-	h_cm_removed();
-	if (h_object_count)
-		h_violation("%u objects outlive the removal of their device", h_object_count);
+			tell(clients[i], device, false);
+	h_cm_removed(&device->ib);
+	if (device->objects)
+		h_violation("%u objects outlive the removal of their device", device->objects);
 }
 
 struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const char *caller)
@@ -125,7 +150,7 @@ struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const 
 	memset(pd, 0, sizeof(*pd));
 	pd->device = device;
 	pd->local_dma_lkey = 0x100;
-	h_object_count++;
+	h_object(device, 1);
 	return pd;
 }
 
@@ -134,7 +159,7 @@ int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 	if (atomic_read(&pd->usecnt))
 		h_violation("a protection domain is freed while %d objects use it",
 			    atomic_read(&pd->usecnt));
-	h_object_count--;
+	h_object(pd->device, -1);
 	u_free(pd);
 	return 0;
 }
@@ -148,7 +173,7 @@ static struct ib_cq *make_cq(struct ib_device *device, void *private, int entrie
 	cq->ib.cq_context = private;
 	cq->ib.cqe = entries;
 	cq->ib.res.id = 1;
-	h_object_count++;
+	h_object(device, 1);
 	return &cq->ib;
 }
 
@@ -168,6 +193,6 @@ void ib_free_cq(struct ib_cq *cq)
 {
 	if (atomic_read(&cq->usecnt))
 		h_violation("a completion queue is freed while a queue pair uses it");
-	h_object_count--;
+	h_object(cq->device, -1);
 	u_free(container_of(cq, struct h_cq, ib));
 }

@@ -128,6 +128,26 @@ void h_tune(const char *name, unsigned int value)
 	u_fail("the module has no tunable %s", name);
 }
 
+void h_tune_text(const char *name, const char *text)
+{
+	size_t i, n, len = strlen(text);
+	loff_t position = 0;
+	char line[16];
+
+	strcpy(line, text);
+	for (n = 0; n < ARRAY_SIZE(tunables); n++)
+		for (i = 0; i < tunables[n].count; i++) {
+			const struct ctl_table *entry = &tunables[n].entries[i];
+
+			if (strcmp(entry->procname, name))
+				continue;
+			h_expect(!entry->proc_handler(entry, 1, line, &len, &position),
+				 "%s cannot be %s", name, text);
+			return;
+		}
+	u_fail("the module has no tunable %s", name);
+}
+
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
 					    size_t count)
 {

@@ -239,6 +239,8 @@ static void abandoned(void)
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
 	{ "served_without_invalidation", served_without_invalidation },
+	{ "both_kinds", h_both_kinds },
+	{ "both_kinds_two", h_both_kinds_two },
 	{ "local_invalidation", local_invalidation },
 	{ "remote_invalidation", remote_invalidation },
 	{ "chunk_unused", chunk_unused },

@@ -121,6 +121,10 @@ void h_listener_lost_and_ended(void);
 void h_removed_at_each_step(void);
 void h_removed_amid_each_step(void);
 
+/* --- both.c --- */
+void h_both_kinds(void);
+void h_both_kinds_two(void);
+
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
 void h_removed_without_threads(void);

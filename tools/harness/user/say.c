@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +47,13 @@ void u_exit(int status)
 	_exit(status);
 }
 
+void u_watch(void)
+{
+	const struct itimerval limit = { .it_value.tv_sec = 20 };
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
 int u_fork(void)
 {
 	int status;
@@ -55,8 +63,10 @@ int u_fork(void)
 	child = fork();
 	if (child < 0)
 		u_fail("fork failed");
-	if (child == 0)
+	if (child == 0) {
+		u_watch();
 		return -1;
+	}
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
