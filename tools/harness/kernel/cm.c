@@ -218,6 +218,10 @@ static u8 private_data(u8 *data)
 	static const u8 versions[] = { 0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2 };
 	const u8 promises = 1;
 
+	if (h_answer.raw) {
+		memcpy(data, h_answer.bytes, h_answer.raw);
+		return h_answer.raw;
+	}
 	if (!h_answer.send)
 		return 0;
 	memcpy(data, magic, sizeof(magic));

@@ -51,6 +51,7 @@
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders, or at random
  *   schedule.c		the events, and the checks after each event
+ *   fuzz*.c, hostile.h	the fuzzer; fuzz.h lists its files
  *   wire.h		reads and writes the words of a message
  *   scenarios.h		declares the scenarios
  *   bench.c		repeats each kind of RPC, for callgrind
@@ -64,6 +65,9 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
+
+/* A variable whose contents mean nothing between two events; a snapshot leaves it out. */
+#define H_SCRATCH __section(".bss.scratch")
 
 /* Reports a violated rule and ends the program. */
 #define h_violation(format, ...) u_fail("violation: " format, ##__VA_ARGS__)
@@ -188,6 +192,7 @@ struct h_mr {
 	unsigned int depth;
 	bool mapped;		/* ib_map_mr_sg() was called since the last invalidation */
 	bool valid;		/* the peer can use the key */
+	bool by_peer;		/* the peer has invalidated the key that it had last */
 	u32 key;
 	u64 iova;
 	u64 length;
@@ -245,6 +250,7 @@ struct h_wr {
 	int wc_flags;
 	u32 wc_key;
 	enum ib_wc_opcode wc_opcode;
+	bool guessed;	/* a hostile peer has replied to it before it was sent */
 };
 
 struct h_qp {
@@ -315,6 +321,8 @@ struct h_answer {
 	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
 	bool bare;		/* it promises no Receives for operations */
 	u8 class;		/* the traffic class in its connection request */
+	u8 raw;			/* bytes of private data that follow; 0: as above */
+	u8 bytes[56];
 };
 
 extern struct h_answer h_answer;
@@ -343,6 +351,7 @@ struct h_call {
 	u32 xid, version, credits, proc;
 	struct h_chunk read, write, reply;
 	u32 kind;		/* RPC procedure */
+	bool useless;		/* the peer has invalidated the read chunk that the call has */
 	u32 header;		/* bytes of the transport header */
 	u32 len;
 	u8 bytes[65536 + 64];
@@ -385,8 +394,8 @@ extern u32 h_grant;
  */
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
-/* Carries out an RDMA Read of the module's client: of a reply that is a read chunk. */
-void h_exposed_read(u32 key, u64 addr, void *data, u32 len);
+/* Carries out an RDMA Read of the module's client; false: a hostile peer has no such memory. */
+bool h_exposed_read(u32 key, u64 addr, void *data, u32 len);
 void h_call_back(u32 xid);
 
 /* --- two.c --- */
@@ -478,19 +487,20 @@ extern unsigned int h_errors;
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* The number of calls of the service that the requester has received. */
 extern unsigned int h_called_back;
-/* Carries out an RDMA Read or Write of the module's server. */
-void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
+/* Carries out an RDMA Read or Write of the module's server; false: as above. */
+bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- service.c --- */
 /* Starts the service with this many threads; changes their number. The device must exist. */
 void h_serve_start(unsigned int count);
 extern unsigned int h_serve_size;	/* the largest payload of the service, in bytes */
 void h_serve_threads(unsigned int count);
+bool h_serving(void);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
-/* Returns the connection that the service accepted last. */
+/* Returns the connection that the service accepted last; NULL if it has none. */
 struct svc_xprt *h_serve_connection(void);
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
@@ -523,7 +533,7 @@ u32 h_window(void);
 u32 h_window_used(void);
 
 /* --- callback.c --- */
-void h_callbacks_begin(void);
+bool h_callbacks_begin(void);	/* false: a fault that is injected prevents it */
 void h_callbacks_end(void);
 bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
@@ -584,6 +594,7 @@ int h_explore_long(unsigned int seed, unsigned int seconds);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 
+#include "hostile.h"
 #include "scenarios.h"
 
 #endif /* HARNESS_H */

@@ -78,6 +78,11 @@ void h_class_accepted(void);
 void h_class_listened(void);
 
 /* --- recall.c --- */
+struct h_rpc;
+/* Make and release the transport by which the service calls its requester; both need a thread. */
+void h_recall_make(void *unused);
+void h_recall_put(void *unused);
+void h_recall_reply(const struct h_rpc *rpc);
 void h_recall(void);
 void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
