@@ -5,7 +5,8 @@
 HARNESS := tools/harness/run
 
 # Targets of make fuzz that run the module's object.
-OBJECT_FUZZ_TARGETS := client_one client_two client_old server_one server_two server_iwarp
+OBJECT_FUZZ_TARGETS := client_one client_two client_old client_slow server_one server_two \
+	server_iwarp
 
 .PHONY: check-fast check-harness bench-path fuzz-object fuzz-coverage
 

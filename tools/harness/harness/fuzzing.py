@@ -16,7 +16,10 @@ from lab import paths
 
 from . import build
 
-TARGETS = ("client_one", "client_two", "client_old", "server_one", "server_two", "server_iwarp")
+TARGETS = (
+    *("client_one", "client_two", "client_old", "client_slow"),
+    *("server_one", "server_two", "server_iwarp"),
+)
 #: The first inputs, a line of events for each.
 SEEDS = build.HARNESS / "seeds.txt"
 #: The longest input in bytes.

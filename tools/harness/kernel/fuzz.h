@@ -66,6 +66,7 @@ void h_fuzz_answer(void);
 void h_fuzz_immediate(void);
 void h_fuzz_memory(void);
 void h_fuzz_ask(void);
+void h_fuzz_look(void);
 /* Ends all faults. */
 void h_fuzz_mend(void);
 

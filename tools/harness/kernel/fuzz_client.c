@@ -38,6 +38,14 @@ static void begin_two(void)
 	h_connect();
 }
 
+/* The driver sleeps while it maps a region. */
+static void begin_slow(void)
+{
+	h_slow_mapping = true;
+	prepare();
+	h_connect();
+}
+
 /* The responder is one of RFC 5666. */
 static void begin_old(void)
 {
@@ -223,6 +231,15 @@ static void answer_back(void)
 	h_callback_answer();
 }
 
+/* The driver ends the mapping of a region. */
+static void mapped(void)
+{
+	if (!h_map_waits())
+		return;
+	h_event("a region is mapped");
+	h_map_go();
+}
+
 static void tune(void)
 {
 	static const unsigned int sizes[] = { 1024, 2048, 4096, 8192 };
@@ -316,6 +333,8 @@ static const struct h_happening events[] = {
 	{ "altered_call_back", altered_call_back },
 	{ "answer_back", answer_back },
 	{ "tune", tune },
+	{ "mapped", mapped },
+	{ "look", h_fuzz_look },
 	{ "receive", h_fuzz_receive },
 	{ "send", h_fuzz_send },
 	{ "all", h_fuzz_all },
@@ -334,6 +353,7 @@ static const struct h_happening events[] = {
 const struct h_target h_client_targets[] = {
 	{ "client_one", begin_one, events, ARRAY_SIZE(events), end },
 	{ "client_two", begin_two, events, ARRAY_SIZE(events), end },
+	{ "client_slow", begin_slow, events, ARRAY_SIZE(events), end },
 	{ "client_old", begin_old, events, ARRAY_SIZE(events), end },
 	{ }
 };

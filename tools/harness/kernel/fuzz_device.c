@@ -182,6 +182,20 @@ void h_fuzz_immediate(void)
 		h_arrive_immediate(h_qp, h_input_byte());
 }
 
+/* A user reads the files of debugfs and mountstats. */
+void h_fuzz_look(void)
+{
+	static const char *const names[] = {
+		"connections", "breaches", "requester_breaches", "peers",
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(names); i++)
+		h_event("  %s: %s", names[i], h_file_read(names[i]) ?: "");
+	if (h_xprt)
+		h_event("  mountstats: %s", h_statistics());
+}
+
 /* The peer asks for Receives of another size. */
 void h_fuzz_ask(void)
 {
@@ -215,6 +229,11 @@ void h_fuzz_mend(void)
 		h_qp->hold = false;
 		h_qp->late = false;
 		h_qp_execute(h_qp);
+	}
+	h_slow_mapping = false;
+	while (h_map_waits()) {
+		h_map_go();
+		h_settle();
 	}
 	h_live(0);
 	for (i = 0; going && i < PATIENCE; i++)

@@ -345,6 +345,7 @@ static const struct h_happening events[] = {
 	{ "request", request },
 	{ "slow", slow },
 	{ "tune", tune },
+	{ "look", h_fuzz_look },
 	{ "call_back", call_back },
 	{ "call_back", call_back },
 	{ "cancel", cancel },

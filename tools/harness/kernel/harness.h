@@ -539,8 +539,8 @@ bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
 
 /* --- print.c --- */
-/* Returns the contents of a file in debugfs, or NULL. */
-const char *h_file_read(const char *name);
+const char *h_file_read(const char *name);	/* a file in debugfs; NULL: there is none */
+const char *h_statistics(void);	/* the transport's line of mountstats */
 extern unsigned int h_warnings;
 
 /* --- schedule.c --- */
