@@ -121,6 +121,7 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     ]
     args = ["mmdebstrap", "--format=directory", "--variant=apt", "--skip=cleanup/apt/lists"]
     args += ["--include=" + ",".join(contents.packages())]
+    args += [f"--aptopt={option}" for option in debian.age_options()]
     args += [f"--customize-hook={hook}" for hook in hooks]
     suites = dict.fromkeys((settings.suite(), kernels()))
     args += [settings.suite(), str(partial), *(mirror.source_line(s).strip() for s in suites)]
