@@ -116,6 +116,8 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     hooks = [
         f'chroot "$1" sh -c "{install} -t {kernels()} {words}"',
         f'cp {paths.GUEST / "stage1"} "$1/sbin/stage1"',
+        # stage1 needs this command, which testing has in no package of an essential system.
+        '[ -e "$1/usr/sbin/pivot_root" ] || ln -s ../bin/busybox "$1/usr/sbin/pivot_root"',
         r'printf "#!/bin/sh\nexit 101\n" > "$1/usr/sbin/policy-rc.d"',
         'chmod 755 "$1/usr/sbin/policy-rc.d"',
     ]
