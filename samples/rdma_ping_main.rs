@@ -47,6 +47,8 @@ mod rooms {
     pub(crate) mod rdma;
     pub(crate) mod work;
 }
+#[path = "../rust/text.rs"]
+mod text;
 use rooms::{compat, mem, rdma, work};
 
 mod rdma_ping {

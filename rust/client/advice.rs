@@ -2,7 +2,7 @@
 
 //! Log lines about a mount that cannot connect: each line names the cause and the next step.
 //!
-//! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
+//! The rows of [`Reason`] are also in section ERRORS of Documentation/admin-guide.rst:
 //! tools/checks/errors_table.py writes them there.
 
 use kernel::fmt;
@@ -11,130 +11,109 @@ use kernel::prelude::*;
 use super::transport::Client;
 use crate::sunrpc::xprt::Xprt;
 
-/// Why an attempt to connect failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(super) enum Reason {
-    Refused = 1,
-    Unreachable,
-    HostUnreachable,
-    TimedOut,
-    Unresolved,
-    Lost,
-    /// The server supports none of our versions.
-    Version,
-    /// The server closed the first connection before its first reply.
-    Left,
-    /// The server accepted the first connection and does not answer.
-    Mute,
-    /// The server's answer to CONF_RDMA is not acceptable.
-    Conf,
-    /// The device lacks something that this module needs.
-    Unfit,
-    /// A step on this host failed for lack of memory.
-    NoMemory,
-    /// A step on this host failed.
-    Local,
-}
+/// Why an attempt to connect failed: its number, which is not 0; the output of the mount command,
+/// for the guide; the cause; and the next step.
+pub(super) type Reason = (u32, &'static str, &'static str, &'static str);
 
-/// For each reason: the output of the mount command, the cause, and the next step.
-const ADVICE: [(Reason, &str, &str, &str); 13] = [
-    (
-        Reason::Refused,
-        "Connection refused",
-        "the host answers, but nothing listens there for RDMA on this port",
-        "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
-    ),
-    (
-        Reason::Unreachable,
-        "Network is unreachable",
-        "no route leads to the address, or none that RDMA can use",
-        "ip route get ADDRESS, and rdma link",
-    ),
-    (
-        Reason::HostUnreachable,
-        "No route to host",
-        "no route leads to the host, or the connection manager failed to reach it",
-        "ip neighbour, and ping the address",
-    ),
-    (
-        Reason::TimedOut,
-        "Connection timed out",
-        "the server does not answer connection requests",
-        "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
-    ),
-    (
-        Reason::Unresolved,
-        "Protocol error",
-        "no RDMA device of this host leads to the address, or no host has it",
-        "ip route get ADDRESS, ip neighbour, and rdma link",
-    ),
-    (
-        Reason::Lost,
-        "no message, it retries",
-        "the server ended the handshake, or knows the queue pair from an older connection",
-        "check the log of the server",
-    ),
-    (
-        Reason::Version,
-        "mount system call failed",
-        "the server supports no version of RPC-over-RDMA that this mount may use",
-        "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
-    ),
-    (
-        Reason::Left,
-        "no message, it waits",
-        "the server ended the connection before its first reply",
-        "check the log of the server, and whether the port is nfsd's",
-    ),
-    (
-        Reason::Mute,
-        "no message, it waits",
-        "the server accepted the connection, but answers no call",
-        "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
-    ),
-    (
-        Reason::Conf,
-        "Connection refused",
-        "the answer of the server to CONF_RDMA is not acceptable",
-        "sysctl sunrpc.rdma_conf=0",
-    ),
-    (
-        Reason::Unfit,
-        "Protocol error",
-        "this device cannot be used",
-        "a mount over another device, or with proto=tcp",
-    ),
-    (
-        Reason::NoMemory,
-        "no message, it waits",
-        "this host lacks memory",
-        "free memory, or lower sunrpc.rdma_slot_table_entries",
-    ),
-    (
-        Reason::Local,
-        "no message, it waits",
-        "a step on this host failed",
-        "check the log for messages of the driver before this one",
-    ),
-];
+/// Nothing listens at the address.
+pub(super) const REFUSED: Reason = (
+    1,
+    "Connection refused",
+    "the host answers, but nothing listens there for RDMA on this port",
+    "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
+);
+/// There is no route to the address.
+pub(super) const UNREACHABLE: Reason = (
+    2,
+    "Network is unreachable",
+    "no route leads to the address, or none that RDMA can use",
+    "ip route get ADDRESS, and rdma link",
+);
+/// There is no route to the host.
+pub(super) const HOST_UNREACHABLE: Reason = (
+    3,
+    "No route to host",
+    "no route leads to the host, or the connection manager failed to reach it",
+    "ip neighbour, and ping the address",
+);
+/// No answer has arrived in time.
+pub(super) const TIMED_OUT: Reason = (
+    4,
+    "Connection timed out",
+    "the server does not answer connection requests",
+    "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
+);
+/// The address was not resolved.
+pub(super) const UNRESOLVED: Reason = (
+    5,
+    "Protocol error",
+    "no RDMA device of this host leads to the address, or no host has it",
+    "ip route get ADDRESS, ip neighbour, and rdma link",
+);
+/// The handshake was interrupted.
+pub(super) const LOST: Reason = (
+    6,
+    "no message, it retries",
+    "the server ended the handshake, or knows the queue pair from an older connection",
+    "check the log of the server",
+);
+/// The server supports none of our versions.
+pub(super) const VERSION: Reason = (
+    7,
+    "mount system call failed",
+    "the server supports no version of RPC-over-RDMA that this mount may use",
+    "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
+);
+/// The server closed the first connection before its first reply.
+pub(super) const LEFT: Reason = (
+    8,
+    "no message, it waits",
+    "the server ended the connection before its first reply",
+    "check the log of the server, and whether the port is nfsd's",
+);
+/// The server accepted the first connection and does not answer.
+pub(super) const MUTE: Reason = (
+    9,
+    "no message, it waits",
+    "the server accepted the connection, but answers no call",
+    "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
+);
+/// The server's answer to CONF_RDMA is not acceptable.
+pub(super) const CONF: Reason = (
+    10,
+    "Connection refused",
+    "the answer of the server to CONF_RDMA is not acceptable",
+    "sysctl sunrpc.rdma_conf=0",
+);
+/// The device lacks something that this module needs.
+pub(super) const UNFIT: Reason = (
+    11,
+    "Protocol error",
+    "this device cannot be used",
+    "a mount over another device, or with proto=tcp",
+);
+/// A step on this host failed for lack of memory.
+pub(super) const NO_MEMORY: Reason = (
+    12,
+    "no message, it waits",
+    "this host lacks memory",
+    "free memory, or lower sunrpc.rdma_slot_table_entries",
+);
+/// A step on this host failed.
+pub(super) const LOCAL: Reason = (
+    13,
+    "no message, it waits",
+    "a step on this host failed",
+    "check the log for messages of the driver before this one",
+);
 
 /// The number of bits of a [`Reason`].
 const REASON_BITS: u32 = 8;
 
-impl Reason {
-    /// Returns the cause and the next step.
-    fn advice(self) -> Option<(&'static str, &'static str)> {
-        let row = ADVICE.iter().find(|(reason, ..)| *reason == self)?;
-        Some((row.2, row.3))
-    }
-}
-
 /// Logs why a mount cannot connect, unless the last line about it gave the same reason.
 #[cold]
 pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
-    // CAST: the discriminant of a `repr(u32)` enum.
-    if xprt.data().is_new_complaint(reason as u32) {
+    if xprt.data().is_new_complaint(reason.0) {
         write(xprt, reason, &"");
     }
 }
@@ -143,20 +122,18 @@ pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
 /// same. `what` names the step, and ends with a colon and a space.
 #[cold]
 pub(super) fn log_local(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
-    // CAST: the discriminant of a `repr(u32)` enum. The number of connections may lose its high
-    // bits: it only has to differ from the number before.
-    let complaint = reason as u32 | (xprt.counts().connects as u32) << REASON_BITS;
+    // CAST: The number of connections may lose its high bits: it only has to differ from the number
+    // before.
+    let complaint = reason.0 | (xprt.counts().connects as u32) << REASON_BITS;
     if xprt.data().is_new_complaint(complaint) {
         write(xprt, reason, what);
     }
 }
 
 fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
-    if let Some((cause, next)) = reason.advice() {
-        let shown = xprt.shown();
-        let (addr, port) = (shown.addr, shown.port);
-        pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
-    }
+    let (shown, (_, _, cause, next)) = (xprt.shown(), reason);
+    let (addr, port) = (shown.addr, shown.port);
+    pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
 }
 
 /// Logs that a call has failed because the DMA layer had no space for it. For each mount at most
@@ -179,36 +156,7 @@ pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
 /// Returns the reason for an error on this host.
 pub(super) const fn local(error: Error) -> Reason {
     match error {
-        ENOMEM => Reason::NoMemory,
-        _ => Reason::Local,
-    }
-}
-
-#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-#[kernel::prelude::kunit_tests(rpcrdma_client_advice)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_reason_has_advice() {
-        for reason in [
-            Reason::Refused,
-            Reason::Unreachable,
-            Reason::HostUnreachable,
-            Reason::TimedOut,
-            Reason::Unresolved,
-            Reason::Lost,
-            Reason::Version,
-            Reason::Left,
-            Reason::Mute,
-            Reason::Conf,
-            Reason::Unfit,
-            Reason::NoMemory,
-            Reason::Local,
-        ] {
-            assert!(reason
-                .advice()
-                .is_some_and(|(cause, next)| !cause.is_empty() && !next.is_empty()));
-        }
+        ENOMEM => NO_MEMORY,
+        _ => LOCAL,
     }
 }
