@@ -115,6 +115,7 @@ impl Transport for Client {
         // queue pair of the new connection can receive.
         xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
+        self.note_answer(matches!(made, Ok(_) | Err(ConnectError::Refused)));
         conn::show_attempt(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };

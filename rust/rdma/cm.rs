@@ -120,6 +120,23 @@ impl<H: CmHandler> CmId<H> {
         &self.ident
     }
 
+    /// Binds the cm_id to a local address, which selects the device and its port.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRNOTAVAIL` if the namespace lacks the address; `ENODEV` if no RDMA device has it, or if
+    /// its port is down; or another error of the connection manager. The cm_id is of no use after
+    /// an error.
+    pub(crate) fn bind(&self, local: &SockAddr) -> Result {
+        let addr = local.as_ptr().cast_mut();
+        // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
+        // only read.
+        self.ident
+            .exclusively(|id| to_result(unsafe { bindings::rdma_bind_addr(id, addr) }))?;
+        let device = self.device().filter(|device| device.is_active(self.port()));
+        device.map(drop).ok_or(ENODEV)
+    }
+
     /// Starts to resolve the peer's address. The result is [`CmEvent::AddrResolved`] or
     /// [`CmEvent::AddrError`].
     ///

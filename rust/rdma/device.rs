@@ -3,7 +3,7 @@
 //! RDMA devices: their limits, leases, and removal.
 //!
 //! ```text
-//!   ib_core removes a device ──► each Lease's `Removal` ──► wait until the last Lease is dropped
+//!   ib_core removes a device ──► `Changed` of each Lease ──► wait until the last Lease is dropped
 //! ```
 //!
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
@@ -20,7 +20,7 @@ use crate::text::StackString;
 mod lease;
 mod registration;
 
-pub(crate) use lease::Lease;
+pub(crate) use lease::{Change, Lease};
 pub(crate) use registration::Registration;
 
 // CAST: flags, of types that bindgen chooses.
@@ -120,6 +120,16 @@ impl Device {
         let bytes = unsafe { (&raw const (*self.as_ptr()).name).read() };
         let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         Name::new(&fmt!("{name}"))
+    }
+
+    /// Returns whether a port of the device is active.
+    pub(super) fn is_active(&self, port: u32) -> bool {
+        let mut state = bindings::ib_port_state_IB_PORT_NOP;
+        // SAFETY: By the type invariant the device is registered. The state is written before the
+        // call returns.
+        let read =
+            unsafe { bindings::ib_get_cached_port_state(self.as_ptr(), port, &raw mut state) == 0 };
+        read && state == bindings::ib_port_state_IB_PORT_ACTIVE
     }
 
     /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.

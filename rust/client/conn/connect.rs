@@ -65,14 +65,15 @@ pub(in crate::client) fn connect(
     let owner = xprt.handle();
     let lifecycle = Lifecycle::new(xprt.handle());
     let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
-    let cm = CmId::new(xprt.net(), lifecycle.clone()).map_err(local(xprt, "identifier"))?;
+    let cm = identifier(client, xprt, &lifecycle).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
     let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
-    let lease = lifecycle.lease(&client.context.devices, device);
+    let port = client.local_addrs(&xprt.addr()).nth(1).map(|_| cm.port());
+    let lease = lifecycle.lease(&client.context.devices, device, port);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
@@ -149,7 +150,21 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     ConnectError::Refused
 }
 
-/// Resolves the address of the peer, which selects the device.
+/// Makes a cm_id for the transport's next connection, bound to the local address whose turn it is:
+/// the first that the namespace has, and whose port is active. Without such an address, the route
+/// to the peer selects the port.
+fn identifier(
+    client: &Client,
+    xprt: &Xprt<Client>,
+    lifecycle: &Arc<ClientLifecycle>,
+) -> Result<ClientCmId> {
+    let new = || CmId::new(xprt.net(), lifecycle.clone());
+    let bound = |local| new().ok().filter(|cm| cm.bind(&local).is_ok());
+    let mut locals = client.local_addrs(&xprt.addr());
+    locals.find_map(bound).map_or_else(new, Ok)
+}
+
+/// Resolves the address of the peer, which selects the device if no local address has.
 fn resolve_addr(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,

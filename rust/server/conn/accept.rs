@@ -81,7 +81,7 @@ impl Prepared {
         let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(failed_step("state"))?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
         let lease = lifecycle
-            .lease(&service.devices, device)
+            .lease(&service.devices, device, None)
             .map_err(failed_step("device"))?;
         let device = device.name();
         let cm = request

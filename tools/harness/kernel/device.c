@@ -13,21 +13,25 @@ static bool present;
 bool h_iwarp;
 unsigned int h_most_elements;
 /* Ports are numbered from 1. */
-static struct ib_port_data ports[2];
+static struct ib_port_data ports[3];
+static bool down[ARRAY_SIZE(ports)];
 static struct ib_client *clients[2];
+static struct ib_event_handler *handler;
 
 void h_device_init(void)
 {
 	struct ib_device *device = &h_device;
+	u32 port;
 
 	memset(device, 0, sizeof(*device));
 	strcpy(device->name, "harness0");
 	xa_init(&device->client_data);
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
-	device->phys_port_cnt = 1;
-	ports[1].immutable.core_cap_flags =
-		h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	device->phys_port_cnt = ARRAY_SIZE(ports) - 1;
+	rdma_for_each_port(device, port)
+		ports[port].immutable.core_cap_flags =
+			h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	device->port_data = ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
@@ -91,6 +95,41 @@ void ib_unregister_client(struct ib_client *client)
 void ib_set_client_data(struct ib_device *device, struct ib_client *client, void *data)
 {
 	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
+}
+
+void ib_register_event_handler(struct ib_event_handler *registered)
+{
+	h_expect(!handler, "more handlers of events than the harness has room for");
+	handler = registered;
+}
+
+void ib_unregister_event_handler(struct ib_event_handler *registered)
+{
+	h_expect(handler == registered, "violation: a handler is not registered");
+	handler = NULL;
+}
+
+int ib_get_cached_port_state(struct ib_device *device, u32 port, enum ib_port_state *state)
+{
+	*state = down[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
+	return 0;
+}
+
+static void report_down(void *port)
+{
+	struct ib_event event = {
+		.device = &h_device, .event = IB_EVENT_PORT_ERR, .element.port_num = *(u32 *)port,
+	};
+
+	handler->handler(handler, &event);
+}
+
+void h_port_set(u32 port, bool up)
+{
+	down[port] = !up;
+	if (!up)
+		h_spawn("a port goes down", report_down, &port);
+	h_settle();
 }
 
 /* Adds the device, and notifies the clients in the order of their registration. */

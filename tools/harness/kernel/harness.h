@@ -35,6 +35,7 @@
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
  *   class.c		scenarios of traffic classes
+ *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -94,6 +95,7 @@ int h_module_references(void);
 extern unsigned int h_slots;
 /* Sets a number in a table of the module below /proc/sys. */
 void h_tune(const char *name, unsigned int value);
+void h_tune_text(const char *name, const char *text);
 
 /* --- memory.c --- */
 /* The allocations of the module's Rust code. A scenario sets it to zero. */
@@ -136,6 +138,10 @@ void h_device_init(void);
 /* Adding and removing the device. Both functions must run in a thread. */
 void h_device_add(void *unused);
 void h_device_remove(void *unused);
+/* A port gets or loses its link; runs all threads. */
+void h_port_set(u32 port, bool up);
+/* The address of the first port. Those of the following ports follow. */
+#define H_ADDRESS 0x0a000001
 unsigned int h_objects(void);
 extern unsigned int h_object_count;
 

@@ -115,17 +115,31 @@ static struct {
 	size_t count;
 } tunables[2];
 
-void h_tune(const char *name, unsigned int value)
+static const struct ctl_table *tunable(const char *name)
 {
 	size_t i, n;
 
 	for (n = 0; n < ARRAY_SIZE(tunables); n++)
 		for (i = 0; i < tunables[n].count; i++)
-			if (!strcmp(tunables[n].entries[i].procname, name)) {
-				*(unsigned int *)tunables[n].entries[i].data = value;
-				return;
-			}
+			if (!strcmp(tunables[n].entries[i].procname, name))
+				return &tunables[n].entries[i];
 	u_fail("the module has no tunable %s", name);
+}
+
+void h_tune(const char *name, unsigned int value)
+{
+	*(unsigned int *)tunable(name)->data = value;
+}
+
+void h_tune_text(const char *name, const char *text)
+{
+	const struct ctl_table *entry = tunable(name);
+	size_t len = strlen(text);
+	loff_t at = 0;
+	char copy[64];
+
+	memcpy(copy, text, len);
+	h_expect(!entry->proc_handler(entry, 1, copy, &len, &at), "%s is refused", text);
 }
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,

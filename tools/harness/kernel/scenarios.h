@@ -73,6 +73,12 @@ void h_class_requested(void);
 void h_class_accepted(void);
 void h_class_listened(void);
 
+/* --- ports.c --- */
+void h_ports_fail(void);
+void h_ports_absent(void);
+void h_ports_single(void);
+void h_ports_silent(void);
+
 /* --- recall.c --- */
 void h_recall(void);
 void h_recall_lost(void);
