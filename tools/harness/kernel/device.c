@@ -14,7 +14,7 @@ bool h_iwarp;
 unsigned int h_most_elements;
 /* Ports are numbered from 1. */
 static struct ib_port_data ports[3];
-static bool down[ARRAY_SIZE(ports)];
+static bool lost[ARRAY_SIZE(ports)];
 static struct ib_client *clients[2];
 static struct ib_event_handler *handler;
 
@@ -111,7 +111,7 @@ void ib_unregister_event_handler(struct ib_event_handler *registered)
 
 int ib_get_cached_port_state(struct ib_device *device, u32 port, enum ib_port_state *state)
 {
-	*state = down[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
+	*state = lost[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
 	return 0;
 }
 
@@ -126,7 +126,7 @@ static void report_down(void *port)
 
 void h_port_set(u32 port, bool up)
 {
-	down[port] = !up;
+	lost[port] = !up;
 	if (!up)
 		h_spawn("a port goes down", report_down, &port);
 	h_settle();
