@@ -77,6 +77,7 @@ check-oldest: lab-deps
 #: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: DMA=none|iommu|swiotlb how the guests' device reaches memory (Documentation/lab-device.rst)
+#: EXPORT=tmpfs|ext4|xfs|btrfs what the server exports; the last two need KERNEL=debian
 #: PROFILE= the adapter whose limits the guests' RDMA device has (Documentation/devices.rst)
 #: ACCEL=auto|tcg|kvm the accelerator of the guests
 #: SOAK_TIME= seconds that make soak takes; default: 3600

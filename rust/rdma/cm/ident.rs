@@ -186,13 +186,6 @@ impl OwnedId {
         unsafe { Atomic::from_ptr(&raw mut (*id).port_num) }.load(Relaxed)
     }
 
-    /// Returns the namespace.
-    pub(in super::super) fn net(&self) -> &Net {
-        // SAFETY: By the type invariant the cm_id is valid. It has a reference to the namespace
-        // that it was created for, and the field does not change.
-        unsafe { Net::from_raw((*self.as_ptr()).route.addr.dev_addr.net) }
-    }
-
     /// Returns the local address. It is meaningful when the cm_id is bound, when the peer's address
     /// was resolved, and for a cm_id that arrived with a request.
     pub(in super::super) fn local_addr(&self) -> SockAddr {

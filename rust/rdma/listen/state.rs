@@ -7,6 +7,7 @@ use core::ptr::NonNull;
 use kernel::error::to_result;
 use kernel::ffi::c_int;
 use kernel::prelude::*;
+use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::time::msecs_to_jiffies;
@@ -51,7 +52,10 @@ pub(super) struct ListenerState {
 
 /// The cm_id of a listener.
 struct Listening {
-    /// The cm_id. It is `None` before the listener starts and after it has ended.
+    /// The namespace. It is `None` before the listener starts and after it has ended.
+    net: Option<ARef<Net>>,
+    /// The cm_id. It is `None` without a namespace, and after a cm_id that was lost could not be
+    /// replaced.
     id: Option<OwnedId>,
     /// Whether the cm_id listens.
     up: bool,
@@ -82,6 +86,7 @@ impl ListenerState {
         handler: Arc<ListenHandler>,
     ) -> Result<Arc<Self>> {
         let listening = Listening {
+            net: None,
             id: None,
             up: false,
             addr: *addr,
@@ -108,9 +113,9 @@ impl ListenerState {
     ///
     /// Those of [`Listener::new`](super::Listener::new).
     pub(super) fn start(self: &Arc<Self>, net: &Net) -> Result {
-        let id = OwnedId::new(net, self.clone())?;
         let mut listening = self.listening.lock();
-        listening.id = Some(id);
+        listening.net = Some(net.into());
+        listening.id = Some(OwnedId::new(net, self.clone())?);
         listening.bring_up()
     }
 
@@ -122,10 +127,11 @@ impl ListenerState {
     /// Stops listening, drops the queued requests, and waits for the workers. May sleep.
     pub(super) fn end(self: &Arc<Self>) {
         // The destruction of the cm_id waits for its handler, and no event follows.
-        let id = self.listening.lock().id.take();
-        drop(id);
+        let mut listening = self.listening.lock();
+        (listening.net, listening.id) = (None, None);
+        drop(listening);
         self.requests.end();
-        // No context queues the work items any more: without a cm_id the worker does not either.
+        // No context queues the work items any more: without a namespace the worker does not.
         work::flush::<Self, AT_ONCE>(self);
         drop(work::cancel_delayed::<Self, RETRY>(self));
     }
@@ -159,20 +165,20 @@ impl ListenerState {
         let _ = work::system().enqueue_delayed::<_, RETRY>(this.clone(), delay);
     }
 
-    /// Replaces the cm_id by one that is not bound. Returns `None` if there is no cm_id. May sleep.
+    /// Replaces the cm_id by one that is not bound. Returns `None` if the listener has ended. May
+    /// sleep.
     ///
     /// # Errors
     ///
-    /// `ENOMEM`; the old cm_id is still there.
+    /// `ENOMEM`; the old cm_id has been destroyed.
     fn replace(self: &Arc<Self>, listening: &mut Listening) -> Option<Result> {
-        listening.up = false;
-        let fresh = OwnedId::new(listening.id.as_ref()?.net(), self.clone());
-        Some(fresh.map(|fresh| {
-            // The old cm_id holds the port, and keeps its device from being removed.
-            drop(listening.id.replace(fresh));
-            // No event of the old cm_id follows, and a cm_id that is not bound has none.
-            self.lost.store(false, Relaxed);
-        }))
+        let net = listening.net.clone()?;
+        // The old cm_id holds the port, and keeps its device from being removed.
+        (listening.up, listening.id) = (false, None);
+        // No event of the old cm_id follows, and a cm_id that is not bound has none.
+        self.lost.store(false, Relaxed);
+        let fresh = OwnedId::new(&net, self.clone());
+        Some(fresh.map(|fresh| listening.id = Some(fresh)))
     }
 
     /// Queues the connection request that arrived with `id`.
@@ -247,16 +253,14 @@ impl WorkItem<RETRY> for ListenerState {
 }
 
 impl Listening {
-    /// Binds the cm_id and begins to listen, if there is a cm_id. A listener on an IPv6 address
-    /// accepts no IPv4 connections. May sleep.
+    /// Binds the cm_id, and begins to listen. A listener on an IPv6 address accepts no IPv4
+    /// connections. May sleep.
     ///
     /// # Errors
     ///
     /// Those of [`Listener::new`](super::Listener::new). After an error the cm_id may be bound.
     fn bring_up(&mut self) -> Result {
-        let Some(id) = &self.id else {
-            return Ok(());
-        };
+        let id = self.id.as_ref().ok_or(EINVAL)?;
         // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
         // copied.
         unsafe {

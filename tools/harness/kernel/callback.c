@@ -56,6 +56,8 @@ static void answer(void *argument)
 	rpc_put_task(task);
 }
 
+u32 h_callback_len;
+
 /* Replies to one call. Returns false if no call has arrived. */
 bool h_callback_answer(void)
 {
@@ -63,6 +65,7 @@ bool h_callback_answer(void)
 
 	if (!request)
 		return false;
+	h_callback_len = request->rq_private_buf.len;
 	h_spawn("the callback service", answer, request);
 	h_settle();
 	return true;

@@ -43,8 +43,11 @@ struct rdma_cm_id *__rdma_create_kernel_id(struct net *net, rdma_cm_event_handle
 					   void *context, enum rdma_ucm_port_space ps,
 					   enum ib_qp_type type, const char *caller)
 {
-	struct identifier *self = u_alloc(sizeof(*self), __builtin_return_address(0));
+	struct identifier *self;
 
+	if (h_faults.identifier)
+		return ERR_PTR(h_faults.identifier);
+	self = u_alloc(sizeof(*self), __builtin_return_address(0));
 	memset(self, 0, sizeof(*self));
 	self->id.event_handler = handler;
 	self->id.context = context;
@@ -232,6 +235,8 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
+	if (h_faults.listen)
+		return h_faults.listen;
 	identifier_of(id)->listening = true;
 	return 0;
 }
@@ -365,6 +370,35 @@ void rdma_lock_handler(struct rdma_cm_id *id)
 
 void rdma_unlock_handler(struct rdma_cm_id *id)
 {
+}
+
+void h_cm_address_changed(void)
+{
+	struct identifier *self;
+
+	list_for_each_entry(self, &identifiers, all)
+		if (self->connected || self->listening)
+			report(self, RDMA_CM_EVENT_ADDR_CHANGE, 0);
+}
+
+unsigned int h_cm_listeners(void)
+{
+	struct identifier *self;
+	unsigned int count = 0;
+
+	list_for_each_entry(self, &identifiers, all)
+		count += self->listening;
+	return count;
+}
+
+unsigned int h_cm_unanswered(void)
+{
+	struct identifier *self;
+	unsigned int count = 0;
+
+	list_for_each_entry(self, &identifiers, all)
+		count += self->passive && !self->connected;
+	return count;
 }
 
 const char *rdma_reject_msg(struct rdma_cm_id *id, int reason)

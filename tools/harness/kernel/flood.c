@@ -5,11 +5,11 @@
  */
 #include "harness.h"
 
-/* Calls until a reply finds the send queue full. Then all Sends complete. */
-static void flood(void)
+/* Calls until a reply finds the send queue full. Returns the XID of that call. */
+static u32 fill(void)
 {
 	unsigned int i;
-	u32 xid;
+	u32 xid = 0;
 
 	for (i = 0; i < 2000; i++) {
 		xid = h_ask(H_INLINE);
@@ -20,6 +20,14 @@ static void flood(void)
 			break;
 	}
 	h_expect(!h_answered(xid), "%u replies are sent, and none waits", i);
+	return xid;
+}
+
+/* Fills the send queue. Then all Sends complete. */
+static void flood(void)
+{
+	u32 xid = fill();
+
 	h_live(0);
 	h_expect(h_answered(xid), "the last call is not answered");
 }
@@ -38,6 +46,81 @@ void h_flood(void)
 		h_expect(u_live() <= live, "%ld allocations are kept", u_live() - live);
 	}
 	h_serve_end();
+}
+
+/*
+ * The connection is lost while replies wait for the send queue. They are given up, and the threads
+ * of the service are free for the next connection.
+ */
+void h_flood_lost(void)
+{
+	unsigned int i;
+
+	h_serve_begin();
+	for (i = 0; i < 3; i++) {
+		u32 xid = fill();
+
+		h_cm_disconnected();
+		h_settle();
+		h_expect(!h_objects(), "%u objects of the connection are left", h_objects());
+		h_cm_request();
+		h_settle();
+		h_ask_again(xid);
+		h_live(0);
+		h_expect(h_answered(xid), "the call is not answered over the next connection");
+	}
+	h_serve_end();
+}
+
+/* More calls than the send queue takes while nothing on it completes. */
+#define CALLS	128
+
+/* Answers the calls that the client has sent. Returns whether there was one. */
+static bool answer(struct h_rpc **rpcs)
+{
+	static const struct h_reply plain;
+	unsigned int i, answered = 0;
+
+	for (i = 0; i < CALLS; i++) {
+		if (!h_peer_call(rpcs[i]->xid))
+			continue;
+		h_answer_call(h_peer_call(rpcs[i]->xid), &plain);
+		h_live(0);
+		answered++;
+	}
+	return answered;
+}
+
+/*
+ * The same for the calls of a client. They are sent over the next connection, each of them once.
+ * Calls of many regions fill the send queue before all credits are in use.
+ */
+void h_flood_of_calls_lost(void)
+{
+	struct h_rpc *rpcs[CALLS];
+	unsigned int i;
+
+	h_most_taken = 1;
+	h_begin();
+	h_connect();
+	h_qp->hold = true;
+	for (i = 0; i < CALLS; i++) {
+		rpcs[i] = h_rpc_new(H_READDIR);
+		h_rpc_start(rpcs[i], 0);
+	}
+	h_expect(h_window_used() < h_window(), "all calls fit the send queue");
+	h_cm_disconnected();
+	h_settle();
+	h_live(20000);
+	h_expect(h_connections == 2, "%u connections were made", h_connections);
+	while (answer(rpcs))
+		h_live(1000);
+	for (i = 0; i < CALLS; i++) {
+		h_rpc_check(rpcs[i]);
+		h_rpc_free(rpcs[i]);
+	}
+	h_check_breaches();
+	h_end();
 }
 
 /* A device limits a send queue by its bytes, so that a lower grant fits than its attributes say. */

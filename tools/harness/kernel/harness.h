@@ -30,6 +30,11 @@
  *   growth.c		scenarios of Receives whose size changes
  *   pulled.c		scenarios of replies that are read chunks
  *   flood.c		scenarios of send queues that are full, or too long for the device
+ *   malformed.c	scenarios of messages that break the protocol
+ *   grants.c		scenarios of the numbers of credits that a peer grants
+ *   inline.c		scenarios of replies that are inline, or are not
+ *   scarce.c		scenarios of allocations that fail, and of memory that is not contiguous
+ *   moved.c		scenarios of addresses that move, and of removals at each step
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
@@ -107,6 +112,8 @@ extern struct h_allocations h_allocations;
 extern size_t h_refused_size;
 /* There is no contiguous memory for more than eight pages. */
 extern bool h_fragmented;
+/* The number of an allocation, counted from now on, that fails; 0: none does. */
+extern unsigned int h_failing_allocation;
 /* The number of an allocation, counted from now on, that sleeps; 0: none does. */
 extern unsigned int h_sleeping_allocation;
 /* Returns whether a thread sleeps so; lets it go on. */
@@ -146,6 +153,8 @@ struct h_faults {
 	bool receives;			/* posting Receives fails */
 	bool invalidation;		/* posting a LOCAL_INV fails */
 	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
+	int identifier;			/* the error of making an identifier */
+	int listen;			/* the error of listening */
 };
 
 extern struct h_faults h_faults;
@@ -289,6 +298,10 @@ struct h_answer {
 
 extern struct h_answer h_answer;
 extern unsigned int h_connections;
+/* Reports that the address of each connection and of each listener has moved. */
+void h_cm_address_changed(void);
+unsigned int h_cm_listeners(void);	/* the number of identifiers that listen */
+unsigned int h_cm_unanswered(void);	/* that of requests neither accepted nor rejected */
 int h_cm_listener_class(void);	/* the traffic class of the listener; -1: none was set */
 
 /* --- peer.c --- */
@@ -428,10 +441,15 @@ void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be act
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
+/* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
+enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };
+extern enum h_offer h_offer;
+/* The requester also sends messages that are no calls, and counts the errors that it receives. */
+extern bool h_provokes;
+extern unsigned int h_errors;
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* The number of calls of the service that the requester has received. */
 extern unsigned int h_called_back;
-void h_reply_back(const struct h_rpc *rpc);	/* replies to such a call */
 /* Carries out an RDMA Read or Write of the module's server. */
 void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
@@ -477,6 +495,7 @@ u32 h_window_used(void);
 void h_callbacks_begin(void);
 void h_callbacks_end(void);
 bool h_callback_answer(void);
+extern u32 h_callback_len;	/* the length of the last call that was answered */
 
 /* --- print.c --- */
 /* Returns the contents of a file in debugfs, or NULL. */

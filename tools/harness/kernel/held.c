@@ -58,6 +58,45 @@ void h_callback_replies_held(void)
 	h_end();
 }
 
+/* Calls that are cancelled before the device has sent them, and later ones in their slots. */
+#define CANCELLED	8
+
+/* The buffer of a call stays as it is until the device has sent the call, or will not send it. */
+void h_calls_cancelled_unsent(void)
+{
+	static const struct h_reply plain;
+	struct h_rpc *early[CANCELLED], *late[CANCELLED];
+	unsigned int i, round;
+
+	h_begin();
+	h_connect();
+	for (round = 0; round < 4; round++) {
+		h_qp->hold = true;
+		for (i = 0; i < CANCELLED; i++) {
+			early[i] = h_rpc_new(H_INLINE);
+			h_rpc_start(early[i], 0);
+			h_rpc_cancel(early[i]);
+			h_expect(early[i]->released, "a cancelled call does not end");
+			late[i] = h_rpc_new(H_INLINE);
+			h_rpc_start(late[i], 0);
+		}
+		release();
+		for (i = 0; i < CANCELLED; i++) {
+			h_expect(h_peer_call(early[i]->xid), "call %u is not sent as it was", i);
+			h_answer_call(h_peer_call(early[i]->xid), &plain);
+			h_live(0);
+			h_rpc_free(early[i]);
+			h_answer_call(h_peer_call(late[i]->xid), &plain);
+			h_live(0);
+			h_rpc_check(late[i]);
+			h_rpc_free(late[i]);
+		}
+		h_expect(h_window() == h_grant, "%u credits are left", h_window());
+	}
+	h_check_calm();
+	h_end();
+}
+
 static void end_mapping(void)
 {
 	while (h_map_waits()) {

@@ -56,6 +56,7 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 struct h_allocations h_allocations;
 size_t h_refused_size;
 bool h_fragmented;
+unsigned int h_failing_allocation;
 unsigned int h_sleeping_allocation;
 static bool asleep;
 static DECLARE_WAIT_QUEUE_HEAD(allocating);
@@ -101,6 +102,8 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 		return ZERO_SIZE_PTR;
 	}
 	if (h_refused_size && size >= h_refused_size)
+		return NULL;
+	if (h_failing_allocation && !--h_failing_allocation)
 		return NULL;
 	check_io(flags, owner);
 	sleep_in_allocator(flags);

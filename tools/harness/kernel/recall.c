@@ -5,7 +5,7 @@
  */
 #include <linux/sunrpc/svc_xprt.h>
 #include <net/net_namespace.h>
-#include "harness.h"
+#include "wire.h"
 
 /* Makes the client transport of the backchannel, as rpc_create() does for nfsd. */
 static void make(void *unused)
@@ -63,10 +63,28 @@ static void check_ended(struct h_rpc *rpc)
 	h_rpc_free(rpc);
 }
 
+/* The credits that a reply grants, and the bytes by which it is shorter than its results. */
+static u32 granted = 64, cut;
+
+static void reply(const struct h_rpc *rpc)
+{
+	const u32 head[] = { rpc->xid, 1, granted, 0, 0, 0, 0, rpc->xid, 1, 0, 0, 0, 0 };
+	u8 message[512];
+	struct h_writer out = { message };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(head); i++)
+		h_put(&out, head[i]);
+	for (i = 0; i < rpc->kind->reply_head / 4 - 1; i++)
+		h_put(&out, rpc->xid);
+	h_put(&out, 0);
+	h_arrive(h_qp, message, out.len - cut, 0);
+}
+
 /* Answers a call, and checks that it ends. */
 static void answered(struct h_rpc *rpc)
 {
-	h_reply_back(rpc);
+	reply(rpc);
 	h_live(0);
 	h_rpc_check(rpc);
 	h_rpc_free(rpc);
@@ -150,7 +168,7 @@ void h_recall_shut_down(void)
 	next = call();
 	h_expect(h_called_back == 1 + UNANSWERED, "a call is sent without a credit");
 	for (i = 0; i < UNANSWERED; i++)
-		h_reply_back(&late[i]);
+		reply(&late[i]);
 	h_live(0);
 	h_expect(h_called_back == 2 + UNANSWERED, "a credit that returns is not used");
 	answered(next);
@@ -169,5 +187,79 @@ void h_recall_unanswered(void)
 	for (i = 0; i < 6 && h_qp; i++)
 		h_live(LOOK);
 	h_expect(!h_qp, "a connection without credits for callbacks stays");
+	end();
+}
+
+/* The bytes of an RPC reply, those before its results, and those of its XID and direction. */
+#define WHOLE	136
+#define HEAD	24
+#define LEAST	8
+
+/* Answers a call with a reply that ends too early, until it ends. */
+static void answer_shortly(u32 len)
+{
+	struct h_rpc *rpc = call();
+	unsigned int i;
+
+	cut = WHOLE - len;
+	for (i = 0; i < 8 && !rpc->released; i++) {
+		reply(rpc);
+		h_live(0);
+	}
+	cut = 0;
+	h_expect(rpc->released && rpc->status < 0, "a call ends with %d after a reply of %u bytes",
+		 rpc->status, len);
+	h_rpc_free(rpc);
+}
+
+/* A reply ends before its results. Its call fails, and all credits and Receives return. */
+void h_recall_shortly_answered(void)
+{
+	unsigned int i;
+	u32 len;
+
+	begin();
+	for (i = 0; i < 10; i++)
+		for (len = LEAST; len < HEAD; len++)
+			answer_shortly(len);
+	answered(call());
+	h_expect(h_qp && !h_qp->broken, "the connection is closed");
+	end();
+}
+
+/* Makes calls, and returns how many of them are sent. Answers all. */
+static unsigned int calls_at_once(unsigned int count)
+{
+	struct h_rpc *rpc[8];
+	unsigned int i, sent, before = h_called_back;
+
+	for (i = 0; i < count; i++)
+		rpc[i] = call();
+	sent = h_called_back - before;
+	for (i = 0; i < count; i++) {
+		reply(rpc[i]);
+		h_live(0);
+		h_rpc_check(rpc[i]);
+		h_rpc_free(rpc[i]);
+	}
+	return sent;
+}
+
+/* The requester grants no credit for a while, which counts as one. */
+void h_recall_grants(void)
+{
+	static const struct { u32 granted, sent; } cases[] = {
+		{ 64, UNANSWERED }, { 0, 1 }, { 0, 1 }, { 1, 1 }, { 64, UNANSWERED },
+	};
+	unsigned int i, sent;
+
+	begin();
+	for (i = 0; i < ARRAY_SIZE(cases); i++) {
+		granted = cases[i].granted;
+		answered(call());
+		sent = calls_at_once(4);
+		h_expect(sent == cases[i].sent, "%u credits are granted, and %u calls are sent",
+			 granted, sent);
+	}
 	end();
 }

@@ -170,3 +170,33 @@ void h_lost_and_idle(void)
 	read_once();
 	h_end();
 }
+
+/* Loses the connection, and expects Receives of this size on the next one. */
+static void expect_size(u32 size)
+{
+	struct h_wr *wr;
+
+	h_tune("rdma_max_inline_read", size);
+	lose_connection();
+	read_once();
+	list_for_each_entry(wr, &h_qp->rq, list)
+		h_expect(wr->len == size, "a Receive has %u bytes instead of %u", wr->len, size);
+	h_expect(h_qp->rq_len > h_grant, "%u Receives are posted", h_qp->rq_len);
+}
+
+/*
+ * The size of Receives changes between two connections. The next one has none of an earlier size,
+ * although it has the memory of an earlier one.
+ */
+void h_resized(void)
+{
+	static const u32 sizes[] = { 4096, 16384, 4096, 65536, 8192, 8192 };
+	unsigned int i;
+
+	h_begin();
+	h_connect();
+	for (i = 0; i < ARRAY_SIZE(sizes); i++)
+		expect_size(sizes[i]);
+	h_check_breaches();
+	h_end();
+}

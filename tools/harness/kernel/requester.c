@@ -53,15 +53,24 @@ static u32 key_of(const struct call *call)
 	return KEY + (call - calls);
 }
 
+enum h_offer h_offer;
+
 /* Results that are not DDP-eligible are all in the reply chunk. */
 static bool has_write_chunk(const struct call *call)
 {
-	return call->kind->receive_pages && call->kind->marked;
+	return h_offer == H_OFFER_NEEDED && call->kind->receive_pages && call->kind->marked;
 }
 
 static bool has_reply_chunk(const struct call *call)
 {
-	return call->kind->receive_pages && !call->kind->marked;
+	return h_offer == H_OFFER_REPLY_CHUNK ||
+	       (h_offer == H_OFFER_NEEDED && call->kind->receive_pages && !call->kind->marked);
+}
+
+/* Returns whether the reply is in the reply chunk: a payload does not fit inline. */
+static bool is_long(const struct call *call)
+{
+	return has_reply_chunk(call) && call->kind->receive_pages;
 }
 
 static void put_segment(struct h_writer *out, const struct call *call, u32 len)
@@ -130,6 +139,8 @@ static struct call *begin(const struct h_kind *kind)
 	};
 	if (has_reply_chunk(call))
 		call->writable += REPLY_HEAD + kind->reply_head;
+	else if (!has_write_chunk(call))
+		call->writable = 0;
 	fill(call);
 	return call;
 }
@@ -257,6 +268,17 @@ static void check_payload(const struct call *call, const u8 *payload)
 			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
 }
 
+/* The payload of a call without a chunk follows the results. */
+static void check_inline_payload(struct h_cursor *in, const struct call *call)
+{
+	u32 len = call->kind->receive_pages;
+
+	if (in->left < len)
+		h_violation("a reply has %u bytes of a payload of %u", in->left, len);
+	check_payload(call, in->p);
+	in->left -= len;
+}
+
 static struct call *answer(u32 xid)
 {
 	struct call *call = call_of(xid);
@@ -277,12 +299,12 @@ static void check_header(struct h_cursor *in, const struct call *call)
 	expect(in, 1, "the version");
 	if (!h_word(in))
 		h_violation("a reply grants no credit");
-	expect(in, has_reply_chunk(call), "the type");
+	expect(in, is_long(call), "the type");
 	expect(in, 0, "the read list");
 	check_chunk(in, call, has_write_chunk(call), kind->receive_pages);
 	if (has_write_chunk(call))
 		expect(in, 0, "the end of the write list");
-	check_chunk(in, call, has_reply_chunk(call), call->writable);
+	check_chunk(in, call, has_reply_chunk(call), is_long(call) ? call->writable : 0);
 }
 
 /* All chunks of a call have one R_key, so the reply invalidates it if both sides have set R. */
@@ -307,19 +329,13 @@ static bool calls_back(const u8 *message, u32 len)
 	return len >= 36 && !get_unaligned_be32(message + 12) && !get_unaligned_be32(message + 32);
 }
 
-void h_reply_back(const struct h_rpc *rpc)
-{
-	const u32 head[] = { rpc->xid, 1, CREDITS, 0, 0, 0, 0, rpc->xid, 1, 0, 0, 0, 0 };
-	u8 message[512];
-	struct h_writer out = { message };
-	u32 i;
+bool h_provokes;
+unsigned int h_errors;
 
-	for (i = 0; i < ARRAY_SIZE(head); i++)
-		h_put(&out, head[i]);
-	for (i = 0; i < rpc->kind->reply_head / 4 - 1; i++)
-		h_put(&out, rpc->xid);
-	h_put(&out, 0);
-	h_arrive(h_qp, message, out.len, 0);
+/* Returns whether a message is the answer to a message that is no call. */
+static bool is_provoked(const u8 *message, u32 len)
+{
+	return h_provokes && len >= REFUSAL && get_unaligned_be32(message + 12) == 4;
 }
 
 /* An error is shorter than any reply: XID, version, credits, RDMA_ERROR, ERR_CHUNK. */
@@ -348,6 +364,10 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 		h_called_back++;
 		return;
 	}
+	if (is_provoked(message, len)) {
+		h_errors++;
+		return;
+	}
 	call = answer(xid);
 	if (len == REFUSAL) {
 		check_refusal(&in);
@@ -355,12 +375,14 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 		return;
 	}
 	room = (struct h_cursor) { call->memory, call->writable };
-	whole = has_reply_chunk(call);
+	whole = is_long(call);
 	check_header(&in, call);
 	check_results(whole ? &room : &in, call);
+	if (call->writable)
+		check_payload(call, whole ? room.p : call->memory);
+	else
+		check_inline_payload(&in, call);
 	if (in.left)
 		h_violation("a reply has %u bytes too many", in.left);
-	if (call->kind->receive_pages)
-		check_payload(call, whole ? room.p : call->memory);
 	check_invalidated(call, invalidated);
 }

@@ -9,6 +9,7 @@ void h_reconnect_without_memory(void);
 void h_idle_without_memory(void);
 void h_lost_and_idle(void);
 void h_grant_before_use(void);
+void h_resized(void);
 
 /* --- late.c --- */
 void h_reads_late(void);
@@ -39,6 +40,8 @@ void h_pulled_twice(void);
 
 /* --- flood.c --- */
 void h_flood(void);
+void h_flood_lost(void);
+void h_flood_of_calls_lost(void);
 void h_short_queue(void);
 void h_no_queue(void);
 
@@ -58,6 +61,7 @@ void h_replies_held(void);
 void h_replies_refused(void);
 void h_calls_held(void);
 void h_mapping_held(void);
+void h_calls_cancelled_unsent(void);
 
 /* --- short.c --- */
 void h_short_for_a_moment(void);
@@ -79,6 +83,41 @@ void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
 void h_recall_shut_down(void);
 void h_recall_unanswered(void);
+void h_recall_shortly_answered(void);
+void h_recall_grants(void);
+
+/* --- malformed.c --- */
+void h_malformed_replies(void);
+void h_malformed_answers(void);
+void h_malformed_calls(void);
+void h_short_callbacks(void);
+void h_excessive_callbacks(void);
+void h_excessive_calls(void);
+
+/* --- grants.c --- */
+void h_grants_limited(void);
+void h_grants_zero(void);
+
+/* --- inline.c --- */
+void h_inline_too_long(void);
+void h_inline_payload(void);
+void h_inline_beside_chunk(void);
+void h_reply_chunk_unused(void);
+
+/* --- scarce.c --- */
+void h_request_without_memory(void);
+void h_connect_without_memory(void);
+void h_fragmented_calls(void);
+void h_fragmented_served(void);
+void h_regions_few(void);
+
+/* --- moved.c --- */
+void h_moved(void);
+void h_moved_served(void);
+void h_listener_lost(void);
+void h_listener_lost_and_ended(void);
+void h_removed_at_each_step(void);
+void h_removed_amid_each_step(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);

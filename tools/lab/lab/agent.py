@@ -82,7 +82,15 @@ class Monitor:
 
     def call(self, command: str, **arguments: Any) -> Any:
         """Runs one command and returns its result; drops events that come in between."""
+        self.begin(command, **arguments)
+        return self.end(command)
+
+    def begin(self, command: str, **arguments: Any) -> None:
+        """Sends one command, whose answer `end` takes."""
         self._json.send({"execute": command, "arguments": arguments})
+
+    def end(self, command: str) -> Any:
+        """Returns the result of the command that `begin` has sent."""
         while True:
             answer = self._json.receive(30)
             if "error" in answer:

@@ -50,6 +50,16 @@ class Machine:
         return self.arch, self.pages
 
     @property
+    def tools(self) -> str:
+        """The beginning of the names of GNU's compiler and tools for this machine."""
+        return "" if self.native else f"{_TRIPLETS[self.arch]}-"
+
+    @property
+    def libraries(self) -> str:
+        """The name of the folder in which Debian has the machine's libraries."""
+        return _TRIPLETS[self.arch]
+
+    @property
     def native(self) -> bool:
         """Whether this host is such a machine, apart from the size of its pages."""
         return self.arch == host()
@@ -90,6 +100,8 @@ def _arm64(pages: str) -> Machine:
 
 
 MACHINES = (X86, _arm64("4k"), _arm64("64k"))
+#: GNU's names of the architectures.
+_TRIPLETS = {"arm64": "aarch64-linux-gnu", "x86": "x86_64-linux-gnu"}
 _HOSTS = {"x86_64": "x86", "aarch64": "arm64"}
 
 

@@ -20,12 +20,15 @@ _WORD = 8
 _FUNCTION = re.compile(r"[0-9a-f]+ <(.*)>:$")
 _RESERVE = re.compile(r"\b(?:sub +\$0x([0-9a-f]+)|add +\$0xf{8}([0-9a-f]{8})),%rsp$")
 _PUSH = re.compile(r"\bpush +%")
+#: A step of a prologue for arm64: a subtraction, or a store that moves the stack pointer.
+_STEP = re.compile(r"\bsub\s+sp, sp, #0x([0-9a-f]+)(, lsl #12)?$|\[sp, #-(\d+)\]!$")
 
 
 def sizes(lines: Iterable[str]) -> dict[str, int]:
     """Returns the frames' sizes in bytes by function, from the output of ``objdump -d``.
 
-    A frame is what the function reserves in one step, and the registers that it pushed until then.
+    A frame is what the function reserves in one step, and the registers that it pushed until then;
+    for arm64 the sum of all steps.
     """
     found: dict[str, int] = {}
     name, pushed = "", 0
@@ -38,12 +41,16 @@ def sizes(lines: Iterable[str]) -> dict[str, int]:
             below = reserve.group(1)
             size = int(below, 16) if below else (1 << 32) - int(reserve.group(2), 16)
             found[name] = max(found.get(name, 0), size + pushed)
+        elif step := _STEP.search(line):
+            pages, stored = 12 if step.group(2) else 0, step.group(3)
+            size = int(stored) if stored else int(step.group(1), 16) << pages
+            found[name] = found.get(name, 0) + size
     return found
 
 
-def of(path: Path) -> dict[str, int]:
-    """Returns the frames' sizes in bytes by function of an object file for x86-64."""
-    command = ["objdump", "-d", "-C", "--no-show-raw-insn", str(path)]
+def of(path: Path, objdump: str = "objdump") -> dict[str, int]:
+    """Returns the frames' sizes in bytes by function of an object file for x86-64 or arm64."""
+    command = [objdump, "-d", "-C", "--no-show-raw-insn", str(path)]
     return sizes(capture(command).splitlines())
 
 

@@ -49,6 +49,8 @@ class Options:
     cpus: int = 0
     #: Whether the device can change its behaviour at the scenario's wish (lab/moods.py).
     moody: bool = False
+    #: Whether the server exports a disk: ext4, or what `EXPORT` names.
+    disk: bool = False
     #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
 
@@ -176,6 +178,7 @@ class Lab:
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,
+            export=_export(options),
             gdb=settings.gdb(),
             client_memory=options.memory,
         )
@@ -286,6 +289,12 @@ class Lab:
         pair, self._pair = self._pair, None
         if pair:
             pair.stop()
+
+
+def _export(options: Options) -> str:
+    """Returns the file system that the server exports."""
+    named = settings.export()
+    return "ext4" if options.disk and named == "tmpfs" else named
 
 
 def leaks(guest: Guest) -> str:

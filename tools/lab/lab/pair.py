@@ -12,6 +12,7 @@ from pathlib import Path
 
 from . import gdb, image, paths
 from .agent import Exit
+from .disk import Disk
 from .errors import BootError, GuestError
 from .kernel import Kernel
 from .progress import say
@@ -49,6 +50,8 @@ class Setup:
     files: Mapping[str, Path] = field(default_factory=dict)
     server_files: Mapping[str, Path] = field(default_factory=dict)
     relay: bool = False
+    #: The file system that the server exports: tmpfs, or one of `disk.MAKERS` on a disk.
+    export: str = "tmpfs"
     #: Whether gdb may connect to the guests.
     gdb: bool = False
     #: Megabytes of the client's memory; 0 for the size of the server's.
@@ -156,7 +159,12 @@ class Pair:
         self._vms: list[Vm] = []
         self._sockets = Path(tempfile.mkdtemp(prefix="lab-"))
         self.relay: Relay | None = None
+        #: The disk whose file system the server exports, if it does.
+        self.disk: Disk | None = None
         try:
+            if setup.export != "tmpfs":
+                self.directory.mkdir(parents=True, exist_ok=True)
+                self.disk = Disk(setup.export, self.directory, self._sockets / "disk.sock")
             if setup.relay:
                 ends = [self._sockets / f"{name}-end.sock" for name in ("server", "client")]
                 self.relay = Relay(*ends)
@@ -170,11 +178,16 @@ class Pair:
             for guest in (self.server, self.client):
                 guest.need_device(setup.link)
             self.client.sh("/lab/client-up")
-            self.server.sh(f"/lab/server-up {setup.threads}", timeout=120)
-            self._offer_gdb(self.server, setup.server_module)
+            self.start_server()
         except BaseException:
             self.stop()
             raise
+
+    def start_server(self) -> None:
+        """Loads the server's module and starts nfsd, after a boot or after `crash_server`."""
+        setup = self.setup
+        self.server.sh(f"/lab/server-up {setup.threads} {setup.export}", timeout=120)
+        self._offer_gdb(self.server, setup.server_module)
 
     def _spec(self, name: str, address: str, payload: Path) -> Spec:
         setup = self.setup
@@ -217,7 +230,8 @@ class Pair:
             memory = self.setup.client_memory or spec.memory
             spec = replace(spec, extra=self.setup.client_extra, memory=memory)
         else:
-            spec = replace(spec, extra=self.setup.server_extra)
+            disk = self.disk.arguments if self.disk else ()
+            spec = replace(spec, extra=(*self.setup.server_extra, *disk))
         vm = Vm(spec)
         self._vms.append(vm)
         return vm
@@ -293,6 +307,26 @@ class Pair:
         time.sleep(pause)
         self.start_nfsd()
 
+    def crash_server(self, seed: int) -> None:
+        """Resets the server, whose disk loses its unflushed writes, and boots it without nfsd.
+
+        The export is mounted afterwards. `start_server` is next.
+        """
+        vm = self.server.vm
+        if self.disk:
+            # Whatever the guest writes from now on does not reach the disk.
+            self.disk.hold()
+        vm.reset()
+        # The processors stand still by then, and QEMU waits for the disk.
+        time.sleep(1)
+        if self.disk:
+            self.disk.cut(seed)
+            time.sleep(0.2)
+            self.disk.power()
+        vm.wait_reset()
+        self.server.need_device(self.setup.link)
+        self.server.sh(f"/lab/export-up {self.setup.export}")
+
     def capture(self, path: Path) -> None:
         """Starts to copy every frame of the cable into a pcap file at `path`."""
         self.pcaps.append(path)
@@ -313,6 +347,8 @@ class Pair:
             vm.stop()
         if self.relay:
             self.relay.stop()
+        if self.disk:
+            self.disk.stop()
         for path in self._sockets.glob("*"):
             path.unlink()
         self._sockets.rmdir()

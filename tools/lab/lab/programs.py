@@ -20,8 +20,6 @@ PROGRAMS = ("hostile", "crowd")
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror")
 _LIBRARIES = ("-libverbs", "-lrdmacm")
 _PACKAGES = ("libibverbs-dev", "librdmacm-dev")
-#: Debian's names for the architectures of GNU.
-_TRIPLETS = {"arm64": "aarch64-linux-gnu", "x86": "x86_64-linux-gnu"}
 
 
 def build(machine: arch.Machine) -> dict[str, Path]:
@@ -36,18 +34,19 @@ def _compiled(name: str, machine: arch.Machine) -> Path:
     target = paths.sub("tools") / (name if machine.native else f"{name}-{machine.arch}")
     changed = max(path.stat().st_mtime for path in directory.iterdir())
     if not target.exists() or target.stat().st_mtime < changed:
-        compiler = ["gcc"] if machine.native else _cross(machine)
+        folders = [] if machine.native else _foreign(machine)
         sources = sorted(directory.glob("*.c"))
-        capture([*compiler, *_FLAGS, "-o", target, *sources, *_LIBRARIES])
+        compiler = f"{machine.tools}gcc"
+        capture([compiler, *folders, *_FLAGS, "-o", target, *sources, *_LIBRARIES])
     return target
 
 
-def _cross(machine: arch.Machine) -> list[str | Path]:
-    """Returns the beginning of a command that compiles for another architecture."""
-    triplet, root = _TRIPLETS[machine.arch], _libraries(machine)
-    folders = [root / top / triplet for top in ("usr/lib", "lib")]
+def _foreign(machine: arch.Machine) -> list[str | Path]:
+    """Returns the compiler's options for the libraries of another architecture."""
+    root = _libraries(machine)
+    folders = [root / top / machine.libraries for top in ("usr/lib", "lib")]
     found = [word for path in folders for word in (f"-L{path}", f"-Wl,-rpath-link,{path}")]
-    return [f"{triplet}-gcc", "-idirafter", root / "usr/include", *found]
+    return ["-idirafter", root / "usr/include", *found]
 
 
 def _libraries(machine: arch.Machine) -> Path:

@@ -84,6 +84,18 @@ def dma() -> str:
     return _choice("DMA", "none", DMA_MODES)
 
 
+#: The file systems that the server may export. Only Debian's own kernel has the last two.
+EXPORTS = ("tmpfs", "ext4", "xfs", "btrfs")
+
+
+def export() -> str:
+    """`EXPORT`: the file system that the server exports, one of `EXPORTS`."""
+    value = _choice("EXPORT", "tmpfs", EXPORTS)
+    if value in EXPORTS[2:] and flavour() != "debian":
+        raise LabError(f"EXPORT={value}: the lab's own kernels lack it; use KERNEL=debian")
+    return value
+
+
 def profile() -> str:
     """`PROFILE`: the adapter whose limits the RDMA device has, or `none` (lab/profiles.py)."""
     return os.environ.get("PROFILE") or "none"

@@ -23,7 +23,7 @@ _REPORT = re.compile(
     | blocked\ for\ more\ than | detected\ stalls | self-detected\ stall | soft\ lockup
     | workqueue\ lockup | scheduling\ while\ atomic | page\ allocation\ failure
     | vmalloc\ error
-    | kmemleak:\ [1-9][0-9]*\ new | Call\ Trace:
+    | kmemleak:\ [1-9][0-9]*\ new | Call\ [Tt]race: | Internal\ error:
     | cut\ here
     """,
     re.VERBOSE,

@@ -84,7 +84,9 @@ def command_line(spec: Spec) -> list[str]:
     args += ["-device", "virtio-rng-pci", "-device", "virtio-serial-pci"]
     args += ["-chardev", f"socket,id=qga,path={spec.socket('qga')},server=on,wait=off"]
     args += ["-device", "virtserialport,chardev=qga,name=org.qemu.guest_agent.0"]
-    args += ["-chardev", f"file,id=console,path={spec.console}", "-serial", "chardev:console"]
+    # A guest that is reset, or booted again, continues its log.
+    console = f"file,id=console,path={spec.console},append=on"
+    args += ["-chardev", console, "-serial", "chardev:console"]
     args += ["-chardev", f"socket,id=tty,path={spec.socket('tty')},server=on,wait=off"]
     args += ["-serial", "chardev:tty"]
     args += ["-qmp", f"unix:{spec.socket('qmp')},server=on,wait=off"]
@@ -188,6 +190,23 @@ class Vm:
     def start(self, command: str) -> int:
         """Starts a shell command in the background; see `Agent.poll` and `Agent.wait`."""
         return self.agent.start(["/bin/bash", "-c", command])
+
+    def reset(self) -> None:
+        """Resets the machine as its button does: the guest's kernel boots again, unprepared.
+
+        QEMU may be busy until its disks have answered all requests; `wait_reset` is next.
+        """
+        self.monitor.call("set-action", reboot="reset")
+        self.monitor.begin("system_reset")
+
+    def wait_reset(self, timeout: float = 300) -> None:
+        """Waits until the guest has booted after `reset`.
+
+        A reset that the guest makes ends QEMU again, as after the start.
+        """
+        self.monitor.end("system_reset")
+        self.wait_boot(timeout)
+        self.monitor.call("set-action", reboot="shutdown")
 
     def stop(self) -> None:
         """Ends QEMU without a shutdown of the guest."""

@@ -17,7 +17,8 @@ from lab.pair import Pair
 def test_kunit_suites(lab: Lab, pair: Pair) -> None:
     """Every suite and every case that the sources declare runs and passes, on a small stack."""
     if lab.kernel.flavour == "plain":  # KASAN has larger frames, and stacks of twice the size.
-        used = frames.of(module.build(lab.kernel, kunit=True).rpcrdma)
+        tested = module.build(lab.kernel, kunit=True).rpcrdma
+        used = frames.of(tested, f"{lab.kernel.machine.tools}objdump")
         assert frames.check(used, frames.TESTS_LIMIT)
     declared = ktap.declared(paths.ROOT / "rust")
     pair.unload()

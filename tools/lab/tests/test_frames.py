@@ -45,6 +45,24 @@ def test_a_frame_has_the_pushed_registers_and_the_return_address() -> None:
     }
 
 
+ARM64 = """
+0000000000000000 <stores>:
+       0:\tstp\tx29, x30, [sp, #-96]!
+       4:\tstp\tx20, x19, [sp, #80]
+       8:\tsub\tsp, sp, #0x1, lsl #12
+       c:\tsub\tsp, sp, #0x2a0
+      10:\tadd\tsp, sp, #0x2a0
+
+0000000000000020 <subtracts>:
+      20:\tsub\tsp, sp, #0x40
+      24:\tsub\tx0, sp, #0x40
+"""
+
+
+def test_frames_for_arm64() -> None:
+    assert frames.sizes(ARM64.splitlines()) == {"stores": 96 + 0x1000 + 0x2A0, "subtracts": 0x40}
+
+
 @pytest.mark.parametrize(("size", "good"), [(frames.LIMIT, True), (frames.LIMIT + 1, False)])
 def test_limit(size: int, good: bool, capsys: pytest.CaptureFixture[str]) -> None:
     assert frames.check({"small": 64, "large": size}) == good

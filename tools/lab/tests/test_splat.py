@@ -22,6 +22,8 @@ REPORTS = (
     "[    5.1] rust_kernel: panicked at rust/client.rs:1:1",
     "[    5.1] refcount_t: underflow; use-after-free.",
     "[    5.1] Kernel panic - not syncing: Fatal exception",
+    "[    5.1] Internal error: synchronous external abort: 0000000096000010 [#1]  SMP",
+    "[    5.1] Call trace:",
 )
 
 ORDINARY = (

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Scenarios of allocations that fail, each of them in turn, and of memory that is not contiguous.
+ */
+#include "harness.h"
+
+/* Milliseconds in which a client tries to connect again. */
+#define PATIENCE	90000
+
+static const struct h_reply plain;
+static const struct h_reply remote = { .how = H_INV_OWN };
+
+/* Sends a connection request. The n-th allocation fails; returns whether there was one. */
+static bool request(unsigned int n, unsigned int *refused)
+{
+	unsigned int before = h_connections;
+	bool reached;
+
+	h_failing_allocation = n;
+	h_cm_request();
+	h_settle();
+	reached = !h_failing_allocation;
+	h_failing_allocation = 0;
+	h_expect(!h_cm_unanswered(), "allocation %u: a request has no answer", n);
+	*refused += h_connections == before;
+	h_cm_disconnected();
+	h_settle();
+	h_expect(!h_objects(), "allocation %u: %u objects are left", n, h_objects());
+	return reached;
+}
+
+/* Each connection request is accepted or rejected, whichever allocation fails. */
+void h_request_without_memory(void)
+{
+	unsigned int n = 0, refused = 0;
+
+	h_load();
+	h_serve_start(1);
+	while (request(++n, &refused))
+		;
+	u_say("%u allocations, %u requests are rejected", n - 1, refused);
+	h_expect(refused > 20, "only %u requests are rejected", refused);
+	h_cm_request();
+	h_settle();
+	h_serve(H_READ_4K);
+	h_serve_end();
+}
+
+/* Starts an RPC for which the client connects. The n-th allocation fails. */
+static bool connect(unsigned int n)
+{
+	struct h_rpc *rpc = h_rpc_new(H_READ_4K);
+	bool reached;
+
+	h_failing_allocation = n;
+	h_rpc_start(rpc, 0);
+	h_live(0);
+	reached = !h_failing_allocation;
+	h_failing_allocation = 0;
+	if (!h_peer_call(rpc->xid))
+		h_live(PATIENCE);
+	h_expect(h_peer_call(rpc->xid), "allocation %u: the call is not sent", n);
+	h_answer_call(h_peer_call(rpc->xid), &remote);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	return reached;
+}
+
+/*
+ * A client connects again, whichever allocation fails. It has kept no memory of the connection
+ * before, which was idle for long.
+ */
+void h_connect_without_memory(void)
+{
+	unsigned int n = 0, connections;
+	bool reached;
+
+	h_begin();
+	h_connect();
+	do {
+		h_live(400000);
+		h_expect(!h_dma_live(), "the idle connection is not closed");
+		connections = h_connections;
+		reached = connect(++n);
+		h_expect(h_connections > connections, "no connection is made");
+	} while (reached);
+	u_say("%u allocations", n - 1);
+	h_expect(n > 20, "only %u allocations", n - 1);
+	h_check_breaches();
+	h_end();
+}
+
+/* A client needs no contiguous memory for its connection, nor for a call and its chunks. */
+void h_fragmented_calls(void)
+{
+	unsigned int kind;
+
+	h_fragmented = true;
+	h_begin();
+	h_connect();
+	for (kind = 0; kind < H_KINDS; kind++) {
+		struct h_rpc *rpc = h_rpc_new(kind);
+
+		h_rpc_run(rpc, &remote);
+		h_rpc_free(rpc);
+	}
+	h_check_calm();
+	h_fragmented = false;
+	h_end();
+}
+
+/* Nor does a server. */
+void h_fragmented_served(void)
+{
+	unsigned int i;
+
+	h_fragmented = true;
+	h_serve_begin();
+	h_allocations = (struct h_allocations) {};
+	for (i = 0; i < 2 * H_KINDS; i++)
+		h_serve(i % H_KINDS);
+	h_fragmented = false;
+	h_serve_end();
+}
+
+/* Regions of a device that has few of them, more calls than that, and milliseconds they wait. */
+#define REGIONS	40
+#define CALLS	100
+#define RETRY	300
+
+/*
+ * A device has fewer regions than there are calls. The others wait until a region is free. Each
+ * call is sent once, and none over another connection.
+ */
+void h_regions_few(void)
+{
+	struct h_rpc *rpcs[CALLS];
+	unsigned int i, sent = 0;
+
+	h_most_regions = REGIONS;
+	h_begin();
+	h_connect();
+	for (i = 0; i < CALLS; i++) {
+		rpcs[i] = h_rpc_new(i % 2 ? H_READ_4K : H_WRITE_4K);
+		h_rpc_start(rpcs[i], 0);
+		sent += !!h_peer_call(rpcs[i]->xid);
+	}
+	h_expect(sent <= REGIONS, "%u calls are sent with %u regions", sent, REGIONS);
+	for (i = 0; i < CALLS; i++) {
+		if (!h_peer_call(rpcs[i]->xid))
+			h_live(RETRY);
+		h_expect(h_peer_call(rpcs[i]->xid), "call %u waits for ever", i);
+		h_answer_call(h_peer_call(rpcs[i]->xid), i % 3 ? &plain : &remote);
+		h_live(0);
+		h_rpc_check(rpcs[i]);
+		h_expect(!h_peer_call(rpcs[i]->xid), "call %u is sent twice", i);
+	}
+	for (i = 0; i < CALLS; i++) {
+		h_expect(rpcs[i]->encodings == 1, "call %u is encoded %u times", i,
+			 rpcs[i]->encodings);
+		h_rpc_free(rpcs[i]);
+	}
+	h_check_calm();
+	h_expect(h_connections == 1, "%u connections are made", h_connections);
+	h_end();
+}
