@@ -23,13 +23,15 @@ const AT: usize = 33;
 const FIRST: u32 = 1000;
 /// The byte that fills pages before they are read into.
 const UNTOUCHED: u8 = 0xee;
+/// Lengths of the two long parts of a reply.
+const LONG: [usize; 2] = [PAGE_SIZE - 1096, PAGE_SIZE - 96];
 /// Offset and length of the parts of a reply, each in a page of its own.
 const PARTS: [(usize, usize); 5] = [
-    (100, 3000),
+    (100, LONG[0]),
     (0, 1),
-    (7, 4000),
+    (7, LONG[1]),
     (PAGE_SIZE - 1, 1),
-    (512, block::LEN - 7002),
+    (512, block::LEN - LONG[0] - LONG[1] - 2),
 ];
 /// Number of scatter/gather entries of an RDMA Write.
 const WRITE_SGES: u32 = 2;

@@ -6,11 +6,12 @@ HARNESS := tools/harness/run
 
 .PHONY: check-fast check-harness bench-path
 
-## check-harness: run the module's object in user space: scenarios, orders of events, figures
+## check-harness: run the module's object in user space: scenarios, orders, figures; FULL=1: more orders
 check-harness: lab-deps
 	@cd tools/harness && PYTHONPATH=.:../lab PYTHONDONTWRITEBYTECODE=1 \
 		/usr/bin/python3 -m pytest -q -p no:cacheprovider tests
-	@$(HARNESS) check
+	@$(HARNESS) check $(if $(filter-out 0,$(FULL)),--seconds $(or $(ORDERS_TIME),600)) \
+		$(if $(SEED),--seed $(SEED))
 
 ## bench-path: count instructions by kind of RPC, for both modules; VERBOSE=1: by function
 bench-path: lab-deps
@@ -20,5 +21,8 @@ bench-path: lab-deps
 #: KIND= the only kinds of RPC that make bench-path measures, for example srv_*
 #: VERBOSE=1 make bench-path prints the functions of each kind
 #: UPDATE=1 make bench-path writes the reference figures that check-harness compares with
+
+#: ORDERS_TIME= seconds of orders at random in make check-harness FULL=1; default: 600
+#: SEED= the number that determines these orders
 
 check-fast: check-harness

@@ -22,6 +22,8 @@ void u_free(void *p);
 unsigned long u_size(const void *p);
 unsigned long u_live(void);
 unsigned long u_contents(const void *except);
+unsigned long u_contents_of_large(const void *except);
+void u_data(const void *p);
 void u_mark(void);
 void u_print_leaks(void);
 
@@ -41,6 +43,8 @@ int u_fork(void);
 /* Allocates memory that children share with their parent. */
 void *u_shared(unsigned long size);
 long u_seconds(void);
+/* Ends the process after 20 s of processor time from now on. u_fork() calls it in the child. */
+void u_watch(void);
 
 /* user/count.c: callgrind counts the instructions between these two calls. */
 void u_count_begin(void);

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import random
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
@@ -58,17 +59,43 @@ def _all_orders(program: build.Program) -> bool:
     return not status and bool(text.strip())
 
 
-def _check(program: build.Program) -> bool:
-    """Runs all scenarios, then all orders of events. Returns whether all passed."""
+def _long_orders(program: build.Program, seconds: int, seed: int) -> bool:
+    """Runs the orders of long settings, and orders at random. Returns whether all passed."""
+    status, text = build.run(program, "long", str(seed), str(seconds))
+    say(text.rstrip())
+    return not status and bool(text.strip())
+
+
+def _check(program: build.Program, seconds: int, seed: int) -> bool:
+    """Runs all scenarios, then all orders of events. Returns whether all passed.
+
+    Long settings are omitted if `seconds` is 0.
+    """
     good = _all_scenarios(program)
-    return _all_orders(program) and good
+    good = _all_orders(program) and good
+    return (not seconds or _long_orders(program, seconds, seed)) and good
+
+
+def _orders(program: build.Program, args: argparse.Namespace) -> bool:
+    """Runs the orders that the command line asks for. Returns whether all passed."""
+    if args.command == "long":
+        return _long_orders(program, args.seconds, args.seed)
+    status, text = build.run(program, args.command, *args.order)
+    say(text.rstrip())
+    return not status
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="tools/harness/run", description=__doc__)
     parser.add_argument("--module", choices=("ours", "stock"), help="run with only this module")
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("check", help="check frames, run scenarios and orders, compare figures")
+    check = commands.add_parser(
+        "check", help="check frames, run scenarios and orders, compare figures"
+    )
+    at_random = commands.add_parser("long", help="run orders of long settings, and at random")
+    for one, seconds in ((check, 0), (at_random, 600)):
+        one.add_argument("--seconds", type=int, default=seconds, help="for orders at random")
+        one.add_argument("--seed", type=int, default=random.randrange(1 << 31))
     commands.add_parser("test", help="run scenarios, and orders of events if all pass")
     commands.add_parser("list", help="list the scenarios")
     commands.add_parser("run", help="run one scenario").add_argument("scenario")
@@ -95,10 +122,8 @@ def main(arguments: list[str]) -> int:
         return not (_all_scenarios(ours) and _all_orders(ours))
     if args.command == "run":
         return not _run(programs, args.scenario)
-    if args.command.startswith("explore"):
-        status, text = build.run(ours, args.command, *args.order)
-        say(text.rstrip())
-        return status
+    if args.command in ("explore", "explore-all", "long"):
+        return not _orders(ours, args)
     if args.command == "bench":
         if args.update and args.kind:
             raise LabError("figures are written for all kinds at once")
@@ -108,7 +133,7 @@ def main(arguments: list[str]) -> int:
         return 0
     # Both take a minute or more, on one processor each.
     with ThreadPoolExecutor(max_workers=1) as pool:
-        checked = pool.submit(_check, ours)
+        checked = pool.submit(_check, ours, args.seconds, args.seed)
         found = figures.table(programs, "")
         good = checked.result()
     good = frames.check(frames.of(ours.module)) and good

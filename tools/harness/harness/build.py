@@ -244,10 +244,11 @@ def run(program: Program, *arguments: str) -> tuple[int, str]:
     """Runs a program. Returns its exit status and its output.
 
     # Errors
-    `LabError`: the program has not ended after ten minutes.
+    `LabError`: the program has not ended after ten minutes, and does not choose orders at random
+    or without end.
     """
     command = [str(program.path), *arguments]
-    limit = None if "explore-all" in arguments else 600
+    limit = None if arguments[0] in ("explore-all", "random", "long") else 600
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=limit)
     except subprocess.TimeoutExpired as late:

@@ -2,7 +2,8 @@
 /*
  * RPCs. The kernel's own xprt.o, sched.o and clnt.o run them; this file has the rpc_clnt that the
  * calls are made with. It adds one thing: buf_free(), which xprt_release() calls, can stop a call
- * after it has left SUNRPC's queues and before the transport's own buf_free is called.
+ * after it has left SUNRPC's queues and before the transport's own buf_free is called. After an RPC
+ * has ended, the memory of its payload must not change.
  */
 #include <linux/mm.h>
 #include <linux/sunrpc/auth.h>
@@ -93,11 +94,32 @@ static void call_done(struct rpc_task *task, void *data)
 	rpc->done = true;
 }
 
+/* Benchmarks reuse memory at once, and compare nothing. */
+static u64 sum_of(const struct h_rpc *rpc)
+{
+	u32 i, len = h_payloads ? max(rpc->kind->send_pages, rpc->kind->receive_pages) : 0;
+	u64 sum = len;
+
+	for (i = 0; i < len; i++) {
+		const u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
+
+		sum = (sum ^ page[i & ~PAGE_MASK]) * 0x100000001b3ull;
+	}
+	return sum;
+}
+
+void h_rpc_check_unchanged(const struct h_rpc *rpc)
+{
+	if (sum_of(rpc) != rpc->sum)
+		h_violation("%s: memory of an RPC changes after its end", rpc->kind->name);
+}
+
 static void call_released(void *data)
 {
 	struct h_rpc *rpc = data;
 
 	h_rpc_check_memory(rpc, "an RPC has ended");
+	rpc->sum = sum_of(rpc);
 	rpc->released = true;
 	rpc->task = NULL;
 }
@@ -158,6 +180,7 @@ struct h_rpc *h_rpc_new(enum h_kind_number kind)
 void h_rpc_free(struct h_rpc *rpc)
 {
 	h_expect(rpc->released, "an RPC has not ended");
+	h_rpc_check_unchanged(rpc);
 	if (rpc->pages) {
 		h_dma_check_free(page_address(rpc->pages[0]),
 				 u_size(page_address(rpc->pages[0])));

@@ -2,13 +2,14 @@
 /*
  * The connection manager. Each event is handled in a thread of its own; the events of a cm_id are
  * handled one at a time. h_answer has what the peer announces, and how it answers a connection
- * request.
+ * request, unless the peer is the module's other role.
  */
 #include <linux/inet.h>
 #include <linux/sunrpc/rpc_rdma_cid.h>
 #include <linux/wait.h>
 #include <net/net_namespace.h>
-#include "harness.h"
+#include <rdma/ib_cm.h>
+#include "both.h"
 
 struct identifier {
 	struct rdma_cm_id id;
@@ -18,13 +19,15 @@ struct identifier {
 	bool connected;
 	bool busy;	/* its event handler is running */
 	int class;	/* the traffic class that was set; -1: none was */
+	struct h_link *link;	/* the connection, if both its sides are the module */
+	enum h_side side;
 };
 
 struct event {
 	struct list_head list;
 	struct identifier *identifier;
 	struct rdma_cm_event event;
-	u8 data[28];
+	u8 data[56];
 };
 
 struct h_answer h_answer = { .send = 4096, .receive = 4096, .remote_invalidation = true };
@@ -82,10 +85,13 @@ static void forget_events(struct identifier *self)
 	}
 }
 
+static void leave(struct identifier *self);
+
 void rdma_destroy_id(struct rdma_cm_id *id)
 {
 	struct identifier *self = identifier_of(id);
 
+	leave(self);
 	forget_events(self);
 	wait_event(handled, !self->busy);
 	forget_events(self);
@@ -109,19 +115,43 @@ static void handle(void *argument)
 	u_free(event);
 }
 
-bool h_run_cm(void)
+bool h_cm_waits;
+
+/* Returns the next event of a device's identifiers, or of all if it is NULL. */
+static struct event *next_event(const struct ib_device *device)
 {
 	struct event *event;
 
-	list_for_each_entry(event, &events, list) {
-		if (event->identifier->busy)
-			continue;
-		list_del(&event->list);
-		event->identifier->busy = true;
-		h_spawn("a handler of connection events", handle, event);
-		return true;
-	}
-	return false;
+	list_for_each_entry(event, &events, list)
+		if (!event->identifier->busy && (!device || event->identifier->id.device == device))
+			return event;
+	return NULL;
+}
+
+static void start(struct event *event)
+{
+	list_del(&event->list);
+	event->identifier->busy = true;
+	h_spawn("a handler of connection events", handle, event);
+}
+
+bool h_run_cm(void)
+{
+	struct event *event = h_cm_waits ? NULL : next_event(NULL);
+
+	if (event)
+		start(event);
+	return event;
+}
+
+bool h_cm_event_waits(const struct ib_device *device)
+{
+	return h_cm_waits && next_event(device);
+}
+
+void h_cm_handle_event(const struct ib_device *device)
+{
+	start(next_event(device));
 }
 
 void rdma_set_service_type(struct rdma_cm_id *id, int class)
@@ -139,9 +169,9 @@ static bool find_port(struct rdma_cm_id *id)
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 	u32 port = ntohl(from->sin_addr.s_addr) - H_ADDRESS + 1;
 
-	if (port < 1 || port > h_device.phys_port_cnt)
+	if (port < 1 || port > h_devices[0].ib.phys_port_cnt)
 		return false;
-	id->device = &h_device;
+	id->device = &h_devices[0].ib;
 	id->port_num = port;
 	return true;
 }
@@ -153,6 +183,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 
 	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
+	if (!h_devices[0].present) {
+		report(self, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
+		return 0;
+	}
 	if (!id->device) {
 		*from = (struct sockaddr_in) {
 			.sin_family = AF_INET, .sin_addr.s_addr = htonl(H_ADDRESS),
@@ -211,11 +245,15 @@ static u8 private_data(u8 *data)
 	return 8 + sizeof(versions);
 }
 
+static int request(struct identifier *self, const struct rdma_conn_param *parameters);
+
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = identifier_of(id);
 	struct event *event;
 
+	if (h_both)
+		return request(self, parameters);
 	if (h_answer.silent)
 		return 0;
 	if (h_answer.refuse) {
@@ -232,6 +270,16 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	event->event.param.conn.private_data = event->data;
 	event->event.param.conn.private_data_len = private_data(event->data);
 	return 0;
+}
+
+u64 h_cm_look(void)
+{
+	struct event *event;
+	u64 hash = 0;
+
+	list_for_each_entry(event, &events, list)
+		hash = h_mix(hash, (u64)event->identifier + event->event.event);
+	return hash;
 }
 
 /* --- The passive side --- */
@@ -264,7 +312,7 @@ static struct identifier *listener(void)
 	list_for_each_entry(self, &identifiers, all)
 		if (self->listening)
 			return self;
-	u_fail("nobody listens");
+	return NULL;
 }
 
 int h_cm_listener_class(void)
@@ -283,8 +331,8 @@ static void report_request(struct identifier *self)
 	parameters->private_data_len = private_data(event->data);
 }
 
-/* Sends a connection request to the module's listener. */
-void h_cm_request(void)
+/* Makes the identifier of a connection request. */
+static struct identifier *requested(struct h_device *device)
 {
 	struct identifier *from = listener(), *self;
 	struct sockaddr_in peer = {
@@ -292,15 +340,101 @@ void h_cm_request(void)
 	};
 	struct rdma_cm_id *id;
 
+	h_expect(from, "nobody listens");
 	id = __rdma_create_kernel_id(&init_net, from->id.event_handler, from->id.context,
 				     from->id.ps, from->id.qp_type, NULL);
 	self = identifier_of(id);
 	self->passive = true;
-	id->device = &h_device;
+	id->device = &device->ib;
 	id->port_num = 1;
 	id->route.addr = from->id.route.addr;
 	memcpy(&id->route.addr.dst_addr, &peer, sizeof(peer));
-	report_request(self);
+	return self;
+}
+
+/* Sends a connection request to the module's listener. */
+void h_cm_request(void)
+{
+	report_request(requested(&h_devices[0]));
+}
+
+/* --- Between the module's client and its server --- */
+
+static void copy_parameters(struct event *event, const struct rdma_conn_param *from)
+{
+	struct rdma_conn_param *to = &event->event.param.conn;
+
+	h_expect(from->private_data_len <= sizeof(event->data), "private data has %u bytes",
+		 from->private_data_len);
+	memcpy(event->data, from->private_data, from->private_data_len);
+	to->private_data = event->data;
+	to->private_data_len = from->private_data_len;
+	/* What one side serves is what the other side may use. */
+	to->responder_resources = from->initiator_depth;
+	to->initiator_depth = from->responder_resources;
+}
+
+/* Sends a client's connection request to the server, which may be out of reach. */
+static int request(struct identifier *self, const struct rdma_conn_param *parameters)
+{
+	struct identifier *other;
+
+	if (!h_devices[1].present || !listener()) {
+		report(self, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+		return 0;
+	}
+	other = requested(&h_devices[1]);
+	self->link = h_link_new(&self->id);
+	other->link = self->link;
+	other->side = H_SERVER;
+	self->link->id[H_SERVER] = &other->id;
+	copy_parameters(report(other, RDMA_CM_EVENT_CONNECT_REQUEST, 0), parameters);
+	return 0;
+}
+
+static int accept(struct identifier *self, const struct rdma_conn_param *parameters)
+{
+	struct h_link *link = self->link;
+	struct identifier *client;
+
+	if (!link->id[H_CLIENT]) {
+		report(self, RDMA_CM_EVENT_REJECTED, IB_CM_REJ_STALE_CONN);
+		return 0;
+	}
+	client = identifier_of(link->id[H_CLIENT]);
+	client->connected = true;
+	self->connected = true;
+	h_connections++;
+	h_link_connect(link);
+	copy_parameters(report(client, RDMA_CM_EVENT_ESTABLISHED, 0), parameters);
+	report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
+	return 0;
+}
+
+/* An identifier of a connection is destroyed. The other side is told, or its request rejected. */
+static void leave(struct identifier *self)
+{
+	struct h_link *link = self->link;
+
+	if (!link)
+		return;
+	self->link = NULL;
+	link->id[self->side] = NULL;
+	link->cut = true;
+	if (!link->made && self->side == H_SERVER && link->id[H_CLIENT])
+		report(identifier_of(link->id[H_CLIENT]), RDMA_CM_EVENT_REJECTED,
+		       IB_CM_REJ_CONSUMER_DEFINED);
+}
+
+bool h_link_untold(const struct h_link *link, enum h_side side)
+{
+	return link->made && !h_link_open(link) && !link->told[side] && link->id[side];
+}
+
+void h_link_tell(struct h_link *link, enum h_side side)
+{
+	link->told[side] = true;
+	report(identifier_of(link->id[side]), RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
 int rdma_set_ack_timeout(struct rdma_cm_id *id, u8 timeout)
@@ -329,6 +463,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = identifier_of(id);
 
+	if (self->link)
+		return accept(self, parameters);
 	self->connected = true;
 	h_connections++;
 	if (id->qp) {
@@ -350,6 +486,10 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	if (!self->connected)
 		return -EINVAL;
 	self->connected = false;
+	if (self->link) {
+		self->link->cut = true;
+		self->link->told[self->side] = true;
+	}
 	if (!h_faults.modify)
 		h_qp_error(container_of(id->qp, struct h_qp, ib));
 	report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
@@ -371,12 +511,12 @@ void h_cm_disconnected(void)
 	}
 }
 
-void h_cm_removed(void)
+void h_cm_removed(const struct ib_device *device)
 {
 	struct identifier *self;
 
 	list_for_each_entry(self, &identifiers, all)
-		if (self->id.device)
+		if (self->id.device == device)
 			report(self, RDMA_CM_EVENT_DEVICE_REMOVAL, 0);
 }
 

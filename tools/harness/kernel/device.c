@@ -1,38 +1,43 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The device: its attributes (similar to those of mlx5), protection domains, completion queues, and
- * the ib_clients that are notified of it.
+ * The devices: their attributes (similar to those of mlx5), protection domains, completion queues,
+ * and the ib_clients that are notified of them. Scenarios with both roles have two devices, the
+ * others the first one only.
  */
-#include "harness.h"
+#include "both.h"
 
-struct ib_device h_device;
-struct ib_client *h_client;
+struct h_device h_devices[2];
 struct h_faults h_faults;
-unsigned int h_object_count;
-static bool present;
 bool h_iwarp;
 unsigned int h_most_elements;
-/* Ports are numbered from 1. */
-static struct ib_port_data ports[3];
-static bool lost[ARRAY_SIZE(ports)];
+unsigned int h_region_depth = 512;
 static struct ib_client *clients[2];
-static struct ib_event_handler *handler;
 
-void h_device_init(void)
+static struct h_device *device_of(struct ib_device *device)
 {
-	struct ib_device *device = &h_device;
+	return container_of(device, struct h_device, ib);
+}
+
+void h_object(struct ib_device *device, int change)
+{
+	device_of(device)->objects += change;
+}
+
+static void init(struct h_device *self)
+{
+	struct ib_device *device = &self->ib;
 	u32 port;
 
-	memset(device, 0, sizeof(*device));
-	strcpy(device->name, "harness0");
+	memset(self, 0, sizeof(*self));
+	strcpy(device->name, self == h_devices ? "harness0" : "harness1");
 	xa_init(&device->client_data);
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
-	device->phys_port_cnt = ARRAY_SIZE(ports) - 1;
+	device->phys_port_cnt = ARRAY_SIZE(self->ports) - 1;
 	rdma_for_each_port(device, port)
-		ports[port].immutable.core_cap_flags =
+		self->ports[port].immutable.core_cap_flags =
 			h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
-	device->port_data = ports;
+	device->port_data = self->ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
 	/* The driver of hns sleeps while it maps a region. */
@@ -44,7 +49,7 @@ void h_device_init(void)
 		.max_sge_rd = 30,
 		.max_cqe = 4194303,
 		.max_mr = 1 << 24,
-		.max_fast_reg_page_list_len = 512,
+		.max_fast_reg_page_list_len = h_region_depth,
 		.max_qp_rd_atom = 16,
 		.max_qp_init_rd_atom = 16,
 		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
@@ -52,19 +57,37 @@ void h_device_init(void)
 	};
 }
 
-unsigned int h_objects(void)
+void h_device_init(void)
 {
-	return h_object_count;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(h_devices); i++)
+		init(&h_devices[i]);
 }
 
-static void tell(struct ib_client *client, bool added)
+unsigned int h_objects(void)
+{
+	return h_devices[0].objects + h_devices[1].objects;
+}
+
+static void tell(struct ib_client *client, struct h_device *device, bool added)
 {
 	if (added && client->add)
-		client->add(&h_device);
+		client->add(&device->ib);
 	if (added || !client->remove)
 		return;
-	client->remove(&h_device, xa_load(&h_device.client_data, client->client_id));
-	xa_erase(&h_device.client_data, client->client_id);
+	client->remove(&device->ib, xa_load(&device->ib.client_data, client->client_id));
+	xa_erase(&device->ib.client_data, client->client_id);
+}
+
+/* Notifies a client of the devices that are there. */
+static void tell_all(struct ib_client *client, bool added)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(h_devices); i++)
+		if (h_devices[i].present)
+			tell(client, &h_devices[i], added);
 }
 
 int ib_register_client(struct ib_client *client)
@@ -74,8 +97,7 @@ int ib_register_client(struct ib_client *client)
 	h_expect(!clients[i], "more ib_clients than the harness has room for");
 	clients[i] = client;
 	client->client_id = i;
-	if (present)
-		tell(client, true);
+	tell_all(client, true);
 	return 0;
 }
 
@@ -86,8 +108,7 @@ void ib_unregister_client(struct ib_client *client)
 	for (i = 0; i < ARRAY_SIZE(clients); i++) {
 		if (clients[i] != client)
 			continue;
-		if (present)
-			tell(client, false);
+		tell_all(client, false);
 		clients[i] = NULL;
 	}
 }
@@ -97,64 +118,72 @@ void ib_set_client_data(struct ib_device *device, struct ib_client *client, void
 	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
 }
 
-void ib_register_event_handler(struct ib_event_handler *registered)
+void ib_register_event_handler(struct ib_event_handler *handler)
 {
-	h_expect(!handler, "more handlers of events than the harness has room for");
-	handler = registered;
+	struct h_device *device = device_of(handler->device);
+
+	h_expect(!device->handler, "more handlers of events than the harness has room for");
+	device->handler = handler;
 }
 
-void ib_unregister_event_handler(struct ib_event_handler *registered)
+void ib_unregister_event_handler(struct ib_event_handler *handler)
 {
-	h_expect(handler == registered, "violation: a handler is not registered");
-	handler = NULL;
+	struct h_device *device = device_of(handler->device);
+
+	h_expect(device->handler == handler, "violation: a handler is not registered");
+	device->handler = NULL;
 }
 
 int ib_get_cached_port_state(struct ib_device *device, u32 port, enum ib_port_state *state)
 {
-	*state = lost[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
+	*state = device_of(device)->lost[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
 	return 0;
 }
 
 static void report_down(void *port)
 {
+	struct h_device *device = h_devices;
 	struct ib_event event = {
-		.device = &h_device, .event = IB_EVENT_PORT_ERR, .element.port_num = *(u32 *)port,
+		.device = &device->ib, .event = IB_EVENT_PORT_ERR,
+		.element.port_num = *(u32 *)port,
 	};
 
-	handler->handler(handler, &event);
+	device->handler->handler(device->handler, &event);
 }
 
 void h_port_set(u32 port, bool up)
 {
-	lost[port] = !up;
+	h_devices[0].lost[port] = !up;
 	if (!up)
 		h_spawn("a port goes down", report_down, &port);
 	h_settle();
 }
 
-/* Adds the device, and notifies the clients in the order of their registration. */
-void h_device_add(void *unused)
+/* Adds a device, and notifies the clients in the order of their registration. */
+void h_device_add(void *which)
 {
+	struct h_device *device = which ?: h_devices;
 	unsigned int i;
 
-	present = true;
+	device->present = true;
 	for (i = 0; i < ARRAY_SIZE(clients); i++)
 		if (clients[i])
-			tell(clients[i], true);
+			tell(clients[i], device, true);
 }
 
-/* Removes the device. The client that registered last is notified first, the CM after all. */
-void h_device_remove(void *unused)
+/* Removes a device. The client that registered last is notified first, the CM after all. */
+void h_device_remove(void *which)
 {
+	struct h_device *device = which ?: h_devices;
 	int i;
 
-	present = false;
+	device->present = false;
 	for (i = ARRAY_SIZE(clients) - 1; i >= 0; i--)
 		if (clients[i])
-			tell(clients[i], false);
-	h_cm_removed();
-	if (h_object_count)
-		h_violation("%u objects outlive the removal of their device", h_object_count);
+			tell(clients[i], device, false);
+	h_cm_removed(&device->ib);
+	if (device->objects)
+		h_violation("%u objects outlive the removal of their device", device->objects);
 }
 
 struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const char *caller)
@@ -164,7 +193,7 @@ struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const 
 	memset(pd, 0, sizeof(*pd));
 	pd->device = device;
 	pd->local_dma_lkey = 0x100;
-	h_object_count++;
+	h_object(device, 1);
 	return pd;
 }
 
@@ -173,7 +202,7 @@ int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 	if (atomic_read(&pd->usecnt))
 		h_violation("a protection domain is freed while %d objects use it",
 			    atomic_read(&pd->usecnt));
-	h_object_count--;
+	h_object(pd->device, -1);
 	u_free(pd);
 	return 0;
 }
@@ -187,7 +216,7 @@ static struct ib_cq *make_cq(struct ib_device *device, void *private, int entrie
 	cq->ib.cq_context = private;
 	cq->ib.cqe = entries;
 	cq->ib.res.id = 1;
-	h_object_count++;
+	h_object(device, 1);
 	return &cq->ib;
 }
 
@@ -207,6 +236,6 @@ void ib_free_cq(struct ib_cq *cq)
 {
 	if (atomic_read(&cq->usecnt))
 		h_violation("a completion queue is freed while a queue pair uses it");
-	h_object_count--;
+	h_object(cq->device, -1);
 	u_free(container_of(cq, struct h_cq, ib));
 }

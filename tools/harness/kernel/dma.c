@@ -108,6 +108,7 @@ static struct mapping *map(u64 addr, size_t len, enum dma_data_direction way)
 	synchronize(mapping, len);
 	*bucket(addr) = mapping;
 	(*page_count_of(addr))++;
+	u_data((void *)addr);
 	live++;
 	return mapping;
 }

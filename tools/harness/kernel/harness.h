@@ -13,8 +13,10 @@
  *   device.c		the device, protection domains, completion queues, removal
  *   region.c		memory regions, and RDMA Read and Write by the peer
  *   queue.c		queue pairs: posting, executing, completing
+ *   arrive.c		queue pairs: messages that arrive
  *   state.c		queue pairs: states, draining, destruction
  *   cm.c		the connection manager
+ *   link.c		connections between the module's client and the module's server
  *   peer.c		the responder: decodes the messages that it receives
  *   reply.c		the responder: encodes its replies
  *   two.c		the responder: operations of version two
@@ -23,7 +25,9 @@
  *   kinds.c		RPCs: the kinds, with their arguments and results
  *   transport.c	one transport of the client: creation, checks, destruction
  *   service.c		the service whose transport the module's server is
+ *   nfsd.c		what the service has executed: a cache of duplicates
  *   callback.c		the service that replies to the server's calls
+ *   both.c		scenarios in which the module's client calls the module's server
  *   scenario.c		scenarios without a fault
  *   faults.c		scenarios with a fault
  *   reconnect.c		scenarios of a second connection, and what it allocates
@@ -46,7 +50,7 @@
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   bounced.c		scenarios of regions that take fewer elements than the module gives them
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
- *   explore.c		runs events in all orders
+ *   explore.c		runs events in all orders, or at random
  *   schedule.c		the events, and the checks after each event
  *   wire.h		reads and writes the words of a message
  *   scenarios.h		declares the scenarios
@@ -99,7 +103,7 @@ bool h_lock_awaited(void);
 int h_module_references(void);
 /* The number of slots of a transport; 0: the module's default. */
 extern unsigned int h_slots;
-/* Sets a number in a table of the module below /proc/sys. */
+/* Sets a number in a table of the module below /proc/sys; writes a text as a user does. */
 void h_tune(const char *name, unsigned int value);
 void h_tune_text(const char *name, const char *text);
 
@@ -140,18 +144,29 @@ struct h_cq {
 	struct ib_cq ib;
 };
 
-extern struct ib_device h_device;
-extern struct ib_client *h_client;
+struct h_device {
+	struct ib_device ib;
+	struct ib_port_data ports[3];	/* ports are numbered from 1 */
+	bool lost[3];			/* ports without a link */
+	struct ib_event_handler *handler;
+	unsigned int objects;		/* protection domains, queues, queue pairs, regions */
+	bool present;
+};
+
+/* The device of the client and that of the server. With one role there is only the first. */
+extern struct h_device h_devices[2];
 void h_device_init(void);
-/* Adding and removing the device. Both functions must run in a thread. */
-void h_device_add(void *unused);
-void h_device_remove(void *unused);
-/* A port gets or loses its link; runs all threads. */
-void h_port_set(u32 port, bool up);
-/* The address of the first port. Those of the following ports follow. */
+/* The address of the first port of the first device. Those of the following ports follow. */
 #define H_ADDRESS 0x0a000001
-unsigned int h_objects(void);
-extern unsigned int h_object_count;
+/* The client and the server are the module (both.h). To be set before it is loaded. */
+extern bool h_both;
+/* Adding and removing a device, or the first one if NULL. Both functions must run in a thread. */
+void h_device_add(void *which);
+void h_device_remove(void *which);
+/* A port of the first device gets or loses its link; runs all threads. */
+void h_port_set(u32 port, bool up);
+unsigned int h_objects(void);		/* those of both devices */
+void h_object(struct ib_device *device, int change);
 
 /* The faults that a scenario injects. */
 struct h_faults {
@@ -256,6 +271,7 @@ struct h_qp {
 	bool late;			/* executes no RDMA Read while set, but what follows it */
 	u32 announced;			/* the size of Receives that the peer may count on */
 	u32 asked;			/* the size that the peer was asked for; 0: none */
+	struct h_link *link;		/* the connection to the other role; NULL: to a stand-in */
 	struct rdma_cm_id *id;
 	enum ib_qp_state state;		/* the state to which the module moved it */
 	int class;			/* the traffic class of its packets; -1: the default */
@@ -265,6 +281,11 @@ int h_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_s
 int h_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 extern struct h_qp *h_qp;		/* the queue pair that was connected last */
 void h_qp_execute(struct h_qp *qp);
+/* Returns the first work request of a queue pair that has not been executed, or NULL. */
+struct h_wr *h_qp_awaiting(struct h_qp *qp);
+void h_qp_step(struct h_qp *qp);	/* executes that one, and those that need no peer */
+/* The peer does not acknowledge the first work request that has no completion. */
+void h_qp_unacknowledged(struct h_qp *qp);
 /* Delivers the next completion of the send queue. Returns false if there is none. */
 bool h_complete_send(struct h_qp *qp);
 bool h_complete_receive(struct h_qp *qp);
@@ -276,6 +297,7 @@ void h_qp_error(struct h_qp *qp);
 /* Breaks the connection because the peer used a key that is not valid. */
 void h_qp_access_error(struct h_qp *qp);
 bool h_flush_one(void);
+extern bool h_flushes_wait;	/* the driver delivers flushed completions */
 void h_arrive_immediate(struct h_qp *qp, u32 len);
 /* Delivers a message to a Receive; key: the R_key that the message invalidates, or 0. */
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key);
@@ -289,7 +311,7 @@ void h_deliver(struct h_qp *qp, struct h_wr *wr);
 /* --- cm.c --- */
 bool h_run_cm(void);
 void h_cm_disconnected(void);
-void h_cm_removed(void);
+void h_cm_removed(const struct ib_device *device);
 void h_cm_request(void);
 /* The peer's answer to a connection request. */
 struct h_answer {
@@ -305,6 +327,9 @@ struct h_answer {
 
 extern struct h_answer h_answer;
 extern unsigned int h_connections;
+extern bool h_cm_waits;		/* each event waits for h_cm_handle_event() */
+bool h_cm_event_waits(const struct ib_device *device);
+void h_cm_handle_event(const struct ib_device *device);
 /* Reports that the address of each connection and of each listener has moved. */
 void h_cm_address_changed(void);
 unsigned int h_cm_listeners(void);	/* the number of identifiers that listen */
@@ -416,10 +441,12 @@ struct h_rpc {
 	int status;
 	bool done;		/* rpc_call_done was called */
 	bool released;		/* the task has been released */
+	u64 sum;		/* of the payload's memory when it was released */
 	bool hold;		/* stop in buf_free */
 	bool held;		/* stopped in buf_free: SUNRPC has dequeued it */
 	bool go;		/* leave buf_free */
 	u32 received;		/* bytes of payload in the reply */
+	u32 serial;		/* that of the execution that the reply is of */
 	unsigned int encodings;
 	wait_queue_head_t wait;
 };
@@ -432,6 +459,8 @@ void h_rpc_let_go(struct h_rpc *rpc);
 /* Starts an RPC, sends the peer's reply, and delivers all completions. */
 void h_rpc_run(struct h_rpc *rpc, const struct h_reply *how);
 void h_rpc_check(struct h_rpc *rpc);
+/* Ends the program if the memory of a released RPC's payload has changed since. */
+void h_rpc_check_unchanged(const struct h_rpc *rpc);
 void h_rpc_check_memory(struct h_rpc *rpc, const char *when);
 void h_client_init(struct rpc_xprt *xprt);
 void h_wrap_operations(struct rpc_xprt *xprt);
@@ -463,6 +492,7 @@ void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 /* --- service.c --- */
 /* Starts the service with this many threads; changes their number. The device must exist. */
 void h_serve_start(unsigned int count);
+extern unsigned int h_serve_size;	/* the largest payload of the service, in bytes */
 void h_serve_threads(unsigned int count);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
@@ -489,6 +519,8 @@ void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
 void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
 void h_unload(void);		/* unloads the module, and checks that nothing is left */
 extern unsigned int h_disconnects;	/* calls of xprt_force_disconnect() */
+void h_mount(void);		/* creates a transport */
+void h_umount(void);
 void h_begin(void);		/* loads the module, adds a device, creates a transport */
 void h_connect(void);		/* connects the transport by one inline RPC */
 void h_end(void);		/* undoes h_begin(), and checks that nothing is left */
@@ -527,16 +559,22 @@ struct h_setting {
 	bool prune;		/* equal states are followed once, but not by explore-all */
 };
 
-#define H_EVENTS 24
+#define H_EVENTS 48
 #define H_EVENT_NAME 4
 
-void h_setting_begin(const struct h_setting *setting);
-/* Writes the names of the events that may occur next. Returns their number. */
-unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME]);
-void h_event(const char *name);
-/* Lets all RPCs end, and checks that nothing is left. */
-void h_setting_end(void);
-u64 h_look(void);
+/* How the events of a setting are found, and occur. */
+struct h_rules {
+	void (*begin)(const void *setting);
+	/* Writes the names of the events that may occur next. Returns their number. */
+	unsigned int (*events)(char names[H_EVENTS][H_EVENT_NAME]);
+	void (*event)(const char *name);
+	/* Lets all RPCs end, and checks that nothing is left. */
+	void (*end)(void);
+	/* Returns a hash of the state. */
+	u64 (*look)(void);
+};
+
+extern const struct h_rules h_client_rules;
 
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {
@@ -548,6 +586,9 @@ extern const struct h_scenario h_scenarios[];
 extern const struct h_scenario h_fault_scenarios[];
 extern const struct h_scenario h_growth_scenarios[];
 int h_explore(int count, char **order, bool all);
+int h_explore_at_random(const char *setting, unsigned int seed, unsigned int seconds);
+/* The settings that h_explore() omits; at random for some seconds those with too many orders. */
+int h_explore_long(unsigned int seed, unsigned int seconds);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 

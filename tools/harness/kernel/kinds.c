@@ -90,9 +90,23 @@ static void check_pages(struct h_rpc *rpc, u32 len)
 	for (i = 0; i < len && h_payloads; i++) {
 		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
 
-		if (page[i & ~PAGE_MASK] != h_payload_byte(i, rpc->xid))
+		if (page[i & ~PAGE_MASK] != h_payload_byte(i, rpc->xid + rpc->serial))
 			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
 	}
+}
+
+/* Checks the results before the payload. Between both roles, they name the execution. */
+static void check_results(struct h_rpc *rpc, const __be32 *p, u32 count)
+{
+	u32 i;
+
+	if (be32_to_cpu(p[0]) != rpc->xid)
+		h_violation("a reply has the results of another call");
+	rpc->serial = be32_to_cpu(p[1]) - rpc->xid;
+	h_expect(h_both || !rpc->serial, "violation: a result is wrong");
+	for (i = 2; i < count; i++)
+		if (p[i] != p[1])
+			h_violation("result %u of a reply is not of the same execution", i);
 }
 
 static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data)
@@ -105,8 +119,7 @@ static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data)
 	h_rpc_check_memory(rpc, "an RPC has its reply");
 	if (!p)
 		h_violation("a reply is too short for its results");
-	if (be32_to_cpu(p[0]) != rpc->xid)
-		h_violation("a reply has the results of another call");
+	check_results(rpc, p, kind->reply_head / 4 - 1);
 	len = be32_to_cpu(p[kind->reply_head / 4 - 1]);
 	if (kind->receive_pages) {
 		if (xdr_read_pages(xdr, len) != len)

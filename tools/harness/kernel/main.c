@@ -58,6 +58,11 @@ int k_main(int argc, char **argv)
 		return h_explore(argc - 2, argv + 2, false);
 	if (!strcmp(what, "explore-all"))
 		return h_explore(argc - 2, argv + 2, true);
+	if (!strcmp(what, "random") && argc == 5)
+		return h_explore_at_random(argv[2], number(argv[3]), number(argv[4]));
+	if (!strcmp(what, "long") && argc == 4)
+		return h_explore_long(number(argv[2]), number(argv[3]));
 	u_fail("usage: list | run SCENARIO | kinds | bench KIND COUNT | "
-	       "explore[-all] [SETTING [EVENT...]]");
+	       "explore[-all] [SETTING [EVENT...]] | "
+	       "random SETTING SEED SECONDS | long SEED SECONDS");
 }

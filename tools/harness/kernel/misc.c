@@ -138,8 +138,8 @@ void h_tune_text(const char *name, const char *text)
 	loff_t at = 0;
 	char copy[64];
 
-	memcpy(copy, text, len);
-	h_expect(!entry->proc_handler(entry, 1, copy, &len, &at), "%s is refused", text);
+	strcpy(copy, text);
+	h_expect(!entry->proc_handler(entry, 1, copy, &len, &at), "%s cannot be %s", name, text);
 }
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,

@@ -6,7 +6,7 @@
  * flushed. If a queue pair is late, its RDMA Reads are executed and completed after what was posted
  * behind them, as siw completes them when the response has arrived.
  */
-#include "harness.h"
+#include "both.h"
 
 struct h_qp *h_qp;
 static LIST_HEAD(pairs);
@@ -41,7 +41,7 @@ struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
 	atomic_inc(&pd->usecnt);
 	atomic_inc(&attr->send_cq->usecnt);
 	atomic_inc(&attr->recv_cq->usecnt);
-	h_object_count++;
+	h_object(pd->device, 1);
 	return qp;
 }
 
@@ -76,11 +76,12 @@ void h_qp_destroy(struct h_qp *qp)
 	atomic_dec(&qp->ib.recv_cq->usecnt);
 	list_del(&qp->all);
 	qp->id->qp = NULL;
+	h_link_forget(qp);
 	h_mr_forget(qp);
 	h_peer_forget(qp);
 	if (h_qp == qp)
 		h_qp = NULL;
-	h_object_count--;
+	h_object(qp->ib.device, -1);
 	u_free(qp);
 }
 
@@ -297,10 +298,21 @@ static void send(struct h_qp *qp, struct gathered *send)
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}
-	if (qp->passive)
+	if (qp->link)
+		h_link_send(qp, message, len, send->wr.key);
+	else if (qp->passive)
 		h_requester_receive(message, len, send->wr.key);
 	else
 		h_peer_receive(qp, message, len);
+}
+
+/* Reads or writes memory of a requester, as its responder. */
+static void access_requester(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool write)
+{
+	if (qp->link)
+		h_link_access(qp, key, addr, data, len, write);
+	else
+		h_requester_access(key, addr, data, len, write);
 }
 
 /* Executes an RDMA Read or Write of a responder, or an RDMA Read of a requester. */
@@ -316,8 +328,8 @@ static void move(struct h_qp *qp, struct gathered *move, enum dma_data_direction
 		if (!h_dma_covers(sge->addr, sge->length, way))
 			h_violation("an RDMA Read or Write uses memory that is not mapped for it");
 		if (qp->passive)
-			h_requester_access(move->wr.key, addr, local, sge->length,
-					   way == DMA_TO_DEVICE);
+			access_requester(qp, move->wr.key, addr, local, sge->length,
+					 way == DMA_TO_DEVICE);
 		else
 			h_exposed_read(move->wr.key, addr, local, sge->length);
 		addr += sge->length;
@@ -332,7 +344,7 @@ static void read_to_region(struct h_qp *qp, struct gathered *read)
 
 	h_expect(read->num_sge == 1 && sge->length <= sizeof(bytes),
 		 "an RDMA Read into a region has %d SGEs", read->num_sge);
-	h_requester_access(read->wr.key, read->wr.remote, bytes, sge->length, false);
+	access_requester(qp, read->wr.key, read->wr.remote, bytes, sge->length, false);
 	h_peer_access(qp, sge->lkey, sge->addr, bytes, sge->length, true);
 	if (!h_mr_invalidate(qp, read->wr.invalidated))
 		h_violation("an RDMA Read invalidates R_key %#x, which no region has",
@@ -380,6 +392,14 @@ static bool is_late(const struct h_qp *qp, const struct h_wr *wr)
 	return qp->late && !qp->broken && is_read(wr->opcode);
 }
 
+/* Whether a work request needs the peer. */
+static bool is_remote(const struct h_wr *wr)
+{
+	return has_remote(wr->opcode) || wr->opcode == IB_WR_SEND ||
+	       wr->opcode == IB_WR_SEND_WITH_INV;
+}
+
+/* Between both roles, the driver decides when a work request reaches the peer. */
 void h_qp_execute(struct h_qp *qp)
 {
 	struct h_wr *wr;
@@ -390,10 +410,48 @@ void h_qp_execute(struct h_qp *qp)
 		if (qp->broken) {
 			wr->executed = true;
 			wr->status = IB_WC_WR_FLUSH_ERR;
+		} else if (qp->link && is_remote(wr)) {
+			return;
 		} else if (!qp->hold && !is_late(qp, wr)) {
 			execute(qp, wr);
 		}
 	}
+}
+
+struct h_wr *h_qp_awaiting(struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list)
+		if (!wr->executed)
+			return wr;
+	return NULL;
+}
+
+void h_qp_step(struct h_qp *qp)
+{
+	struct h_wr *wr = h_qp_awaiting(qp);
+
+	execute(qp, wr);
+	h_qp_execute(qp);
+}
+
+void h_qp_unacknowledged(struct h_qp *qp)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list) {
+		if (!is_remote(wr))
+			continue;
+		wr->executed = true;
+		wr->status = wr->status ?: IB_WC_RETRY_EXC_ERR;
+		break;
+	}
+	list_for_each_entry_continue(wr, &qp->sq, list) {
+		wr->executed = true;
+		wr->status = IB_WC_WR_FLUSH_ERR;
+	}
+	h_qp_error(qp);
 }
 
 /* Moves a queue pair to the error state. Work requests that were not executed are flushed. */
@@ -504,44 +562,15 @@ void h_live(unsigned int ms)
 	}
 }
 
-void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
-{
-	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
-
-	if (qp->broken)
-		return;
-	if (!wr)
-		h_violation("a message arrives while no Receive is posted");
-	if (len > wr->len)
-		h_violation("a message of %u bytes arrives for a Receive of %u", len, wr->len);
-	memcpy((void *)wr->addr, message, len);
-	wr->byte_len = len;
-	if (key) {
-		wr->wc_flags = IB_WC_WITH_INVALIDATE;
-		wr->wc_key = key;
-		if (!h_mr_invalidate(qp, key))
-			return h_qp_access_error(qp);
-	}
-	list_move_tail(&wr->list, &qp->arrived);
-}
-
-/* Delivers an RDMA Write with immediate. It consumes a Receive without writing to its buffer. */
-void h_arrive_immediate(struct h_qp *qp, u32 len)
-{
-	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
-
-	h_expect(wr, "no Receive is posted");
-	wr->byte_len = len;
-	wr->wc_opcode = IB_WC_RECV_RDMA_WITH_IMM;
-	wr->wc_flags = IB_WC_WITH_IMM;
-	list_move_tail(&wr->list, &qp->arrived);
-}
+bool h_flushes_wait;
 
 /* Delivers one completion of a queue pair in the error state, without a decision of the driver. */
 bool h_flush_one(void)
 {
 	struct h_qp *qp;
 
+	if (h_flushes_wait)
+		return false;
 	list_for_each_entry(qp, &pairs, all)
 		if (qp->broken && !qp->hold && (h_complete_send(qp) || h_complete_receive(qp)))
 			return true;

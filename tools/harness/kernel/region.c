@@ -36,7 +36,7 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
 	mr->depth = depth;
 	list_add(&mr->all, &regions);
 	atomic_inc(&pd->usecnt);
-	h_object_count++;
+	h_object(pd->device, 1);
 	count++;
 	return &mr->ib;
 }
@@ -59,7 +59,7 @@ int ib_dereg_mr_user(struct ib_mr *ib, struct ib_udata *udata)
 		h_violation("region %#x is destroyed while the peer can still reach it", mr->key);
 	list_del(&mr->all);
 	atomic_dec(&mr->pd->usecnt);
-	h_object_count--;
+	h_object(ib->device, -1);
 	count--;
 	u_free(mr);
 	return 0;

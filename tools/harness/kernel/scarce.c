@@ -46,6 +46,14 @@ void h_request_without_memory(void)
 	h_serve_end();
 }
 
+/* The same over iWARP, where a connection has memory regions. */
+void h_request_without_regions(void)
+{
+	h_iwarp = true;
+	h_answer.remote_invalidation = false;
+	h_request_without_memory();
+}
+
 /* Starts an RPC for which the client connects. The n-th allocation fails. */
 static bool connect(unsigned int n)
 {
@@ -89,6 +97,13 @@ void h_connect_without_memory(void)
 	h_expect(n > 20, "only %u allocations", n - 1);
 	h_check_breaches();
 	h_end();
+}
+
+/* The same in version two, where a connection has a session. */
+void h_connect_without_memory_two(void)
+{
+	h_answer.two = true;
+	h_connect_without_memory();
 }
 
 /* A client needs no contiguous memory for its connection, nor for a call and its chunks. */

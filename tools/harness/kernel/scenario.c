@@ -239,6 +239,8 @@ static void abandoned(void)
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
 	{ "served_without_invalidation", served_without_invalidation },
+	{ "both_kinds", h_both_kinds },
+	{ "both_kinds_two", h_both_kinds_two },
 	{ "local_invalidation", local_invalidation },
 	{ "remote_invalidation", remote_invalidation },
 	{ "chunk_unused", chunk_unused },
@@ -338,7 +340,9 @@ const struct h_scenario h_scenarios[] = {
 	{ "inline_beside_chunk", h_inline_beside_chunk },
 	{ "reply_chunk_unused", h_reply_chunk_unused },
 	{ "request_without_memory", h_request_without_memory },
+	{ "request_without_regions", h_request_without_regions },
 	{ "connect_without_memory", h_connect_without_memory },
+	{ "connect_without_memory_two", h_connect_without_memory_two },
 	{ "fragmented_calls", h_fragmented_calls },
 	{ "fragmented_served", h_fragmented_served },
 	{ "regions_few", h_regions_few },

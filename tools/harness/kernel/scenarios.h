@@ -112,7 +112,9 @@ void h_reply_chunk_unused(void);
 
 /* --- scarce.c --- */
 void h_request_without_memory(void);
+void h_request_without_regions(void);
 void h_connect_without_memory(void);
+void h_connect_without_memory_two(void);
 void h_fragmented_calls(void);
 void h_fragmented_served(void);
 void h_regions_few(void);
@@ -124,6 +126,10 @@ void h_listener_lost(void);
 void h_listener_lost_and_ended(void);
 void h_removed_at_each_step(void);
 void h_removed_amid_each_step(void);
+
+/* --- both.c --- */
+void h_both_kinds(void);
+void h_both_kinds_two(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);

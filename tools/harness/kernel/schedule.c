@@ -15,7 +15,7 @@
  *   D	the peer ends the connection
  *   M	the driver ends the mapping of a region, in which it has slept
  */
-#include "harness.h"
+#include "both.h"
 
 #define SLOTS 8
 
@@ -31,7 +31,7 @@ static struct past {
  */
 static bool lost, excused, late;
 
-void h_setting_begin(const struct h_setting *chosen)
+static void setting_begin(const void *chosen)
 {
 	unsigned int i;
 
@@ -126,7 +126,7 @@ static bool may_now(char event)
 	}
 }
 
-unsigned int h_events(char names[H_EVENTS][H_EVENT_NAME])
+static unsigned int events(char names[H_EVENTS][H_EVENT_NAME])
 {
 	unsigned int i, n = 0;
 	const char *event;
@@ -226,7 +226,7 @@ static void check(void)
 	h_expect(h_window() || !h_xprt->cwnd, "the window is zero");
 }
 
-void h_event(const char *name)
+static void event(const char *name)
 {
 	unsigned int i = name[1] - '0';
 	bool allowed = name[1] ? i < setting->count && may(name[0], i) : may_now(name[0]);
@@ -277,7 +277,7 @@ static void push(void)
 	}
 }
 
-void h_setting_end(void)
+static void setting_end(void)
 {
 	unsigned int i, round;
 
@@ -306,40 +306,37 @@ void h_setting_end(void)
 
 /* --- Comparing states --- */
 
-static u64 mix(u64 hash, u64 value)
-{
-	hash ^= value;
-	hash *= 0x9e3779b97f4a7c15ull;
-	return hash ^ (hash >> 29);
-}
-
 /*
  * Returns a hash of the RPCs, the queues, the windows and the module's memory. It leaves out the
  * struct rpc_xprt, whose statistics only grow.
  */
-u64 h_look(void)
+static u64 look(void)
 {
-	u64 hash = mix(u_contents(h_xprt), lost | excused << 1);
+	u64 hash = h_mix(u_contents(h_xprt), lost | excused << 1);
 	struct h_wr *wr;
 	unsigned int i;
 
 	for (i = 0; i < setting->count; i++) {
 		const struct h_rpc *rpc = rpcs[i];
 
-		hash = mix(hash, past[i].replied | past[i].again << 1 | past[i].given_up << 2 |
+		hash = h_mix(hash, past[i].replied | past[i].again << 1 | past[i].given_up << 2 |
 				 past[i].anew << 3 | rpc->done << 4 | rpc->released << 5 |
 				 rpc->held << 6 | rpc->go << 7 | h_rpc_waits(rpc) << 8);
-		hash = mix(hash, rpc->status);
-		hash = mix(hash, h_peer_call(rpc->xid) != NULL);
+		hash = h_mix(hash, rpc->status);
+		hash = h_mix(hash, h_peer_call(rpc->xid) != NULL);
 	}
-	hash = mix(hash, h_window() << 8 | h_window_used() | (u64)h_map_waits() << 32);
-	hash = mix(hash, h_disconnects << 8 | h_connections);
-	hash = mix(hash, u_live() << 32 | h_dma_live() << 8 | h_sleepers());
+	hash = h_mix(hash, h_window() << 8 | h_window_used() | (u64)h_map_waits() << 32);
+	hash = h_mix(hash, h_disconnects << 8 | h_connections);
+	hash = h_mix(hash, u_live() << 32 | h_dma_live() << 8 | h_sleepers());
 	if (!h_qp)
 		return hash;
 	list_for_each_entry(wr, &h_qp->sq, list)
-		hash = mix(hash, wr->opcode << 2 | wr->signalled << 1 | wr->executed) + wr->key;
+		hash = h_mix(hash, wr->opcode << 2 | wr->signalled << 1 | wr->executed) + wr->key;
 	list_for_each_entry(wr, &h_qp->arrived, list)
-		hash = mix(hash, get_unaligned_be32((void *)wr->addr) + wr->wc_key);
+		hash = h_mix(hash, get_unaligned_be32((void *)wr->addr) + wr->wc_key);
 	return hash;
 }
+
+const struct h_rules h_client_rules = {
+	.begin = setting_begin, .events = events, .event = event, .end = setting_end, .look = look,
+};

@@ -8,23 +8,27 @@
 #include <linux/sunrpc/svcsock.h>
 #include <linux/wait.h>
 #include <net/net_namespace.h>
-#include "harness.h"
+#include "both.h"
 
 static struct svc_serv *service;
 
-static void check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
+/* Returns the seed of a call. The stand-in's calls have their XID as a seed. */
+static u32 check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
 {
-	u32 i, word;
+	u32 i, word, seed = be32_to_cpu(rqst->rq_xid);
 
 	for (i = 0; i < kind->call_head / 4; i++) {
 		h_expect(!xdr_stream_decode_u32(&rqst->rq_arg_stream, &word),
 			 "a call is too short for its arguments");
-		if (word != be32_to_cpu(rqst->rq_xid))
+		if (h_both && !i)
+			seed = word;
+		if (word != seed)
 			h_violation("a call has the arguments of another one");
 	}
+	return seed;
 }
 
-static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind)
+static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 seed)
 {
 	static u8 bytes[2 << 20];
 	struct xdr_buf payload;
@@ -37,7 +41,7 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind)
 	h_expect(!read_bytes_from_xdr_buf(&payload, 0, bytes, kind->send_pages),
 		 "a payload cannot be read");
 	for (i = 0; i < kind->send_pages; i++)
-		if (bytes[i] != h_payload_byte(i, be32_to_cpu(rqst->rq_xid)))
+		if (bytes[i] != h_payload_byte(i, seed))
 			h_violation("byte %u of a payload of %u bytes is wrong", i,
 				    kind->send_pages);
 }
@@ -46,7 +50,7 @@ struct page *h_cached;
 bool h_truncates;
 
 /* Takes pages of the thread for the payload of its reply. Returns the first one. */
-static struct page **take_pages(struct svc_rqst *rqst, u32 len)
+static struct page **take_pages(struct svc_rqst *rqst, u32 len, u32 seed)
 {
 	struct page **pages = rqst->rq_next_page, **cached = pages + h_truncates;
 	u32 i;
@@ -60,25 +64,28 @@ static struct page **take_pages(struct svc_rqst *rqst, u32 len)
 	for (i = 0; i < len && h_payloads; i++) {
 		u8 *page = page_address(pages[i >> PAGE_SHIFT]);
 
-		page[i & ~PAGE_MASK] = h_payload_byte(i, be32_to_cpu(rqst->rq_xid));
+		page[i & ~PAGE_MASK] = h_payload_byte(i, seed);
 	}
 	return pages;
 }
 
-static void encode(struct svc_rqst *rqst, const struct h_kind *kind)
+/* Encodes the results. `serial` is that of the execution, and 0 for calls of the stand-in. */
+static void encode(struct svc_rqst *rqst, const struct h_kind *kind, u32 serial)
 {
 	struct xdr_stream *xdr = &rqst->rq_res_stream;
 	__be32 *p = xdr_reserve_space(xdr, kind->reply_head);
-	u32 i, payload = kind->receive_pages, at;
+	u32 i, payload = kind->receive_pages, at, seed = be32_to_cpu(rqst->rq_xid) + serial;
 
 	h_expect(p, "there is no room for results");
-	for (i = 0; i < kind->reply_head / 4 - 1; i++)
-		*p++ = rqst->rq_xid;
+	*p++ = rqst->rq_xid;
+	for (i = 1; i < kind->reply_head / 4 - 1; i++)
+		*p++ = cpu_to_be32(seed);
 	*p = cpu_to_be32(payload);
 	if (!payload)
 		return;
 	at = xdr_stream_pos(xdr);
-	svcxdr_encode_opaque_pages(rqst, xdr, take_pages(rqst, payload), 0, payload);
+	svcxdr_encode_opaque_pages(rqst, xdr, take_pages(rqst, payload, seed), 0,
+				   payload);
 	if (kind->marked)
 		h_expect(!svc_encode_result_payload(rqst, at, payload),
 			 "the payload cannot be marked");
@@ -100,12 +107,15 @@ void h_procedures_go(void)
 static int dispatch(struct svc_rqst *rqst)
 {
 	const struct h_kind *kind = &h_kinds[rqst->rq_proc];
+	u32 seed, serial = 0;
 
 	wait_event(procedures_wait, !h_procedures_wait);
-	check_arguments(rqst, kind);
+	seed = check_arguments(rqst, kind);
 	if (kind->send_pages)
-		check_payload(rqst, kind);
-	encode(rqst, kind);
+		check_payload(rqst, kind, seed);
+	if (h_both)
+		serial = h_execute(be32_to_cpu(rqst->rq_xid), seed, rqst->rq_proc);
+	encode(rqst, kind, serial);
 	return 1;
 }
 
@@ -163,12 +173,13 @@ static int run(void *data)
 }
 
 static unsigned int threads;
+unsigned int h_serve_size = 1 << 20;
 
 static void start(void *unused)
 {
 	int error;
 
-	service = svc_create(&program, 1 << 20, run);
+	service = svc_create(&program, h_serve_size, run);
 	h_expect(service, "the service cannot be created");
 	error = svc_set_num_threads(service, 0, threads);
 	h_expect(!error, "the service has no thread: %d", error);

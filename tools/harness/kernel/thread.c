@@ -7,7 +7,7 @@
 #include <linux/sched.h>
 #include <linux/sched/signal.h>
 #include <linux/wait.h>
-#include "harness.h"
+#include "both.h"
 
 struct thread {
 	struct list_head list;
@@ -124,6 +124,16 @@ void h_print_sleepers(void)
 
 	list_for_each_entry(thread, &living, list)
 		u_say("  %s sleeps", thread->name);
+}
+
+u64 h_threads_look(void)
+{
+	struct thread *thread;
+	u64 hash = 0;
+
+	list_for_each_entry(thread, &living, list)
+		hash = h_mix(hash, (u64)thread->name + (u64)thread);
+	return hash;
 }
 
 /* Sleeps, unless the thread was woken after it set its state. */

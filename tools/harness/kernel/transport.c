@@ -89,15 +89,20 @@ void h_load(void)
 	h_settle();
 }
 
-void h_begin(void)
+void h_mount(void)
 {
-	h_load();
 	h_spawn("mount", h_make_xprt, NULL);
 	h_settle();
 	h_expect(h_xprt, "there is no transport");
 	h_ready = true;
 	h_wrap_operations(h_xprt);
 	h_client_init(h_xprt);
+}
+
+void h_begin(void)
+{
+	h_load();
+	h_mount();
 }
 
 /* Runs a first call: it establishes the connection, and its reply grants the credits. */
@@ -140,13 +145,18 @@ void h_unload(void)
 	h_check_nothing_left();
 }
 
-void h_end(void)
+void h_umount(void)
 {
-	h_peer_drop_all();
 	h_spawn("umount", put_xprt, NULL);
 	h_settle();
 	h_pass(10000);
 	h_xprt = NULL;
+}
+
+void h_end(void)
+{
+	h_peer_drop_all();
+	h_umount();
 	h_unload();
 }
 

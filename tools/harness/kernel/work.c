@@ -9,7 +9,7 @@
 #include <linux/timer.h>
 #include <linux/wait.h>
 #include <linux/workqueue.h>
-#include "harness.h"
+#include "both.h"
 
 struct workqueue_struct {
 	unsigned int flags;
@@ -414,4 +414,26 @@ void h_work_init(void)
 	system_long_wq = system_percpu_wq;
 	system_dfl_long_wq = system_percpu_wq;
 	system_highpri_wq = system_percpu_wq;
+}
+
+static u64 entries_look(u64 hash, const struct list_head *list)
+{
+	struct entry *entry;
+
+	list_for_each_entry(entry, list, list)
+		hash = h_mix(hash, (u64)entry->work + entry->due);
+	return hash;
+}
+
+u64 h_work_look(void)
+{
+	u64 hash = entries_look(entries_look(jiffies, &queued), &delayed);
+	struct timer_entry *timer;
+	struct job *job;
+
+	list_for_each_entry(timer, &timers, list)
+		hash = h_mix(hash, (u64)timer->timer + timer->timer->expires);
+	list_for_each_entry(job, &jobs, list)
+		hash = h_mix(hash, (u64)job->work);
+	return hash;
 }

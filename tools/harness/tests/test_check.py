@@ -15,10 +15,12 @@ PROGRAM = build.Program("ours", Path("ours"), Path("rpcrdma.o"), (), "some compi
 GOOD = {"list": (0, "one\ntwo\n"), "run": (0, ""), "explore": (0, "ok   read: 2 steps\n")}
 
 
-def _checked(monkeypatch: pytest.MonkeyPatch, **outcomes: tuple[int, str]) -> bool:
+def _checked(
+    monkeypatch: pytest.MonkeyPatch, seconds: int = 0, **outcomes: tuple[int, str]
+) -> bool:
     told = {**GOOD, **outcomes}
     monkeypatch.setattr(build, "run", lambda _program, command, *_: told[command])
-    return driver._check(PROGRAM)
+    return driver._check(PROGRAM, seconds, 1)
 
 
 def test_all_pass(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,3 +40,9 @@ def test_failed_scenario(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("explored", [(1, "FAIL read\n"), (0, "")])
 def test_orders_of_events(monkeypatch: pytest.MonkeyPatch, explored: tuple[int, str]) -> None:
     assert not _checked(monkeypatch, explore=explored)
+
+
+@pytest.mark.parametrize("told", [(1, "FAIL both_read\n"), (0, "")])
+def test_long_orders(monkeypatch: pytest.MonkeyPatch, told: tuple[int, str]) -> None:
+    assert _checked(monkeypatch, long=told)
+    assert not _checked(monkeypatch, seconds=5, long=told)

@@ -40,6 +40,14 @@ static void on_segv(int number, siginfo_t *info, void *context)
 	       *(unsigned long *)registers[REG_RSP]);
 }
 
+/* A thread that does not sleep cannot be told from one that never will. */
+static void on_time_out(int number, siginfo_t *info, void *context)
+{
+	const greg_t *registers = ((ucontext_t *)context)->uc_mcontext.gregs;
+
+	u_fail("hang: a thread is busy for 20 s, at <%#lx>", (unsigned long)registers[REG_RIP]);
+}
+
 static void catch_signals(void)
 {
 	static const int numbers[] = { SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP };
@@ -51,6 +59,8 @@ static void catch_signals(void)
 	sigaltstack(&alternative, NULL);
 	for (i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
 		sigaction(numbers[i], &action, NULL);
+	action.sa_sigaction = on_time_out;
+	sigaction(SIGVTALRM, &action, NULL);
 }
 
 static void map(unsigned long address, unsigned long size)

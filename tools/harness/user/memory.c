@@ -25,6 +25,7 @@ struct block {
 	const void *owner;
 	unsigned char order;	/* 0: no block begins here, or the block is free */
 	unsigned char marked;
+	unsigned char data;	/* a payload or a buffer */
 };
 
 static struct block *blocks;
@@ -88,6 +89,7 @@ void *u_alloc(unsigned long size, const void *owner)
 	block->order = order;
 	block->owner = owner;
 	block->marked = 0;
+	block->data = 0;
 	live += owner != NULL;
 	return p;
 }
@@ -115,23 +117,44 @@ unsigned long u_live(void)
 	return live;
 }
 
+/* Returns the next block that is allocated, from `p` on, or NULL. */
+static const void *allocated(unsigned long p)
+{
+	for (; p < large_top; p += 1 << SMALLEST) {
+		/* Nothing lies between the small blocks and the large ones. */
+		if (p >= small_top && p < LARGE_START)
+			p = LARGE_START;
+		if (p < large_top && blocks[(p - U_MEMORY) >> SMALLEST].order)
+			return (const void *)p;
+	}
+	return NULL;
+}
+
+static const void *next(const void *p)
+{
+	return allocated((unsigned long)p + (1 << SMALLEST));
+}
+
 /* Marks all blocks that are allocated now: u_print_leaks() leaves them out. */
 void u_mark(void)
 {
-	unsigned long i;
+	const void *p;
 
-	for (i = 0; i < (large_top - U_MEMORY) >> SMALLEST; i++)
-		blocks[i].marked = blocks[i].order != 0;
+	for (p = allocated(U_MEMORY); p; p = next(p))
+		block_of(p)->marked = 1;
 }
 
 void u_print_leaks(void)
 {
-	unsigned long i, printed = 0;
+	unsigned long printed = 0;
+	const void *p;
 
-	for (i = 0; i < (large_top - U_MEMORY) >> SMALLEST && printed < 10; i++) {
-		if (!blocks[i].order || !blocks[i].owner || blocks[i].marked)
+	for (p = allocated(U_MEMORY); p && printed < 10; p = next(p)) {
+		const struct block *block = block_of(p);
+
+		if (!block->owner || block->marked)
 			continue;
-		printf("  %u bytes, allocated at <%p>\n", 1u << blocks[i].order, blocks[i].owner);
+		printf("  %u bytes, allocated at <%p>\n", 1u << block->order, block->owner);
 		printed++;
 	}
 }
@@ -153,6 +176,28 @@ unsigned long u_contents(const void *except)
 
 		if (blocks[i].order && blocks[i].owner && p != except)
 			hash = mix(hash ^ i, p, 1ul << (blocks[i].order - 3));
+	}
+	return hash;
+}
+
+/* Leaves a block out of u_contents_of_large(), if it begins at `p`. */
+void u_data(const void *p)
+{
+	if ((unsigned long)p % (1 << SMALLEST) == 0)
+		block_of(p)->data = 1;
+}
+
+/* Returns a hash of the contents of all large blocks but `except` and those that have data. */
+unsigned long u_contents_of_large(const void *except)
+{
+	unsigned long hash = 0;
+	const void *p;
+
+	for (p = allocated(LARGE_START); p; p = next(p)) {
+		const struct block *block = block_of(p);
+
+		if (block->owner && !block->data && p != except)
+			hash = mix(hash ^ (unsigned long)p, p, 1ul << (block->order - 3));
 	}
 	return hash;
 }

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Output, exit, fork, shared memory and time. */
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -46,6 +49,13 @@ void u_exit(int status)
 	_exit(status);
 }
 
+void u_watch(void)
+{
+	const struct itimerval limit = { .it_value.tv_sec = 20 };
+
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+}
+
 int u_fork(void)
 {
 	int status;
@@ -55,8 +65,12 @@ int u_fork(void)
 	child = fork();
 	if (child < 0)
 		u_fail("fork failed");
-	if (child == 0)
+	if (child == 0) {
+		/* A process that is killed takes its children with it. */
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		u_watch();
 		return -1;
+	}
 	waitpid(child, &status, 0);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

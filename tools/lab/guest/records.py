@@ -9,7 +9,7 @@ Each writer has a file, and a note in CONTROL.WRITER, which is on the machine th
 the line ``SLOT GENERATION LENGTH`` before a record is written, the line ``stable`` when a call has
 returned after which all of its records must survive. A record that was stable and has not been
 written since must be there, byte for byte. One that was being written may hold the bytes of any of
-its generations since the last stable one, in pieces of 512 bytes, or be missing where there was no
+its generations since the last stable one, in sectors of 512 bytes, or be missing where there was no
 stable one.
 
 Prints how many records were stable, and how many of them were written again meanwhile. Ends 1 and
@@ -172,12 +172,14 @@ def noted(control, writer):
     return slots
 
 
-def right(found, allowed):
-    """Whether each piece of a record is that of an allowed generation."""
-    for at in range(0, max(map(len, allowed)), PIECE):
-        piece = found[at : at + PIECE]
-        if not any(piece == one[at : at + PIECE] for one in allowed):
+def right(begin, found, allowed):
+    """Whether each piece of a record is that of an allowed generation; pieces end at sectors."""
+    at, last = 0, max(map(len, allowed))
+    while at < last:
+        end = at + PIECE - (begin + at) % PIECE
+        if not any(found[at:end] == one[at:end] for one in allowed):
             return False
+        at = end
     return True
 
 
@@ -197,7 +199,7 @@ def wrong_slots(writer, path, slots):
                 allowed.append(bytes(longest))
             if writer == "replaced" and found not in allowed:
                 yield f"{path}: none of the generations {known}"
-            elif not right(found, allowed):
+            elif not right(slot.at, found, allowed):
                 yield f"{path}: record {number}, {len(found)} bytes, is none of {known}"
 
 

@@ -76,11 +76,16 @@ DIRECT = [(f"d{size}", size) for size in (4096, 8192, 65536, MIB, MIB + 8192, 3 
 DIRECT_ODD = [(f"o{size}", size) for size in (1, 100, 4097, 70001, MIB + 3)]
 
 
+def direct() -> int:
+    """Returns O_DIRECT on the client. On the server files are local, and need an alignment."""
+    return os.O_DIRECT if os.path.ismount("/mnt/nfs") else 0
+
+
 def write_direct(directory: str) -> None:
     for name, size in DIRECT + DIRECT_ODD:
         align = 4096 if name[0] == "d" else 1
         data = contents(name, size)
-        fd = os.open(f"{directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_DIRECT)
+        fd = os.open(f"{directory}/{name}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC | direct())
         for offset, length in pieces(name, size, align):
             with aligned(data[offset : offset + length]) as buffer:
                 view = memoryview(buffer)[:length]
@@ -92,8 +97,7 @@ def write_direct(directory: str) -> None:
 
 
 def check_direct(directory: str) -> None:
-    # On the server the file is local, and its file system need not have O_DIRECT.
-    flags = os.O_RDONLY | (os.O_DIRECT if os.path.ismount("/mnt/nfs") else 0)
+    flags = os.O_RDONLY | direct()
     for name, size in DIRECT + DIRECT_ODD:
         align = 4096 if name[0] == "d" else 1
         data, fd = contents(name, size), os.open(f"{directory}/{name}", flags)

@@ -2,8 +2,8 @@
 """Runs the scenarios under pytest: the short form on the plain kernel, or all with `FULL=1`.
 
 The long form makes three runs for each pair of modules and mode of `DMA`: on the plain kernel, on
-the debug kernel, and on the plain kernel over iWARP. `ONLY` names scenarios for one run; `LIST=1`
-lists the scenarios and boots nothing.
+the debug kernel, and on the plain kernel over iWARP; and one with a disk under the server's export.
+`ONLY` names scenarios for one run; `LIST=1` lists the scenarios and boots nothing.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ class Round:
     client: str = "ours"
     server: str = "stock"
     dma: str = "none"
+    export: str = "tmpfs"
 
     @property
     def name(self) -> str:
         """Returns a report's description of the run."""
         modules = f"{self.client} client, {self.server} server"
         dma = "" if self.dma == "none" else f", DMA={self.dma}"
+        dma += "" if self.export == "tmpfs" else f", EXPORT={self.export}"
         profile = "" if settings.profile() == "none" else f", PROFILE={settings.profile()}"
         names = [machine.name for machine in arch.in_use()]
         machines = "" if names == [arch.X86.name] else f", {' and '.join(names)}"
@@ -47,7 +49,13 @@ class Round:
     def environment(self) -> dict[str, str]:
         """The settings of the run in the lab's variables."""
         modules = {"CLIENT": self.client, "SERVER": self.server}
-        return {"KERNEL": self.flavour, "LINK": self.link, "DMA": self.dma, **modules}
+        return {
+            "KERNEL": self.flavour,
+            "LINK": self.link,
+            "DMA": self.dma,
+            "EXPORT": self.export,
+            **modules,
+        }
 
 
 def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
@@ -156,7 +164,8 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
     modes = [] if os.environ.get("DMA") else [mode for mode in settings.DMA_MODES if mode != "none"]
     if settings.full():
         rounds += [r for pair in _OF_SERVER for r in _of_modules(pair, "(server or both_roles)")]
-        return rounds + [r for m in modes for r in _of_modules(both, "(server or both_roles)", m)]
+        rounds += [r for m in modes for r in _of_modules(both, "(server or both_roles)", m)]
+        return [*rounds, *_over_a_disk()]
     # What is about the server alone does not depend on the client.
     short = " and not server_long"
     rounds += _of_modules(both, f"(server or both_roles){short}")
@@ -164,10 +173,17 @@ def _rounds(given: Sequence[str] = ()) -> list[Round]:
     return rounds + [r for mode in modes for r in _of_modules(both, _SHORT_DMA, mode)]
 
 
+def _over_a_disk() -> list[Round]:
+    """Returns the round of the data scenarios over ext4, unless `EXPORT` names a file system."""
+    if os.environ.get("EXPORT") or os.environ.get("KERNEL"):
+        return []
+    return [Round("plain", settings.link(), "export", "ours", "ours", settings.dma(), "ext4")]
+
+
 def _of_modules(modules: tuple[str, str], markers: str, dma: str = "") -> list[Round]:
     """Returns the rounds with these modules: one, or three in the long form."""
     flavour, link = os.environ.get("KERNEL"), os.environ.get("LINK")
-    rest = (*modules, dma or settings.dma())
+    rest = (*modules, dma or settings.dma(), settings.export())
     if flavour or settings.only() or not settings.full():
         return [Round(settings.flavour(), settings.link(), markers, *rest)]
     rounds = [Round(name, settings.link(), markers, *rest) for name in ("plain", "debug")]

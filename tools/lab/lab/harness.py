@@ -181,7 +181,7 @@ class Lab:
             threads=options.threads,
             cmdline=options.cmdline,
             relay=options.relay,
-            export=_export(options),
+            export=export(options),
             gdb=settings.gdb(),
             client_memory=options.memory,
         )
@@ -294,7 +294,7 @@ class Lab:
             pair.stop()
 
 
-def _export(options: Options) -> str:
+def export(options: Options) -> str:
     """Returns the file system that the server exports."""
     named = settings.export()
     return "ext4" if options.disk and named == "tmpfs" else named

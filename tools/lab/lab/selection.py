@@ -47,12 +47,13 @@ class Run:
     full: bool = False
     legacy: bool = True
     dma: str = "none"
+    export: str = "tmpfs"
 
 
 def current() -> Run:
     """Returns the run that the environment asks for."""
     modules = settings.client(), settings.server()
-    form = settings.full(), settings.legacy(), settings.dma()
+    form = settings.full(), settings.legacy(), settings.dma(), settings.export()
     return Run(settings.flavour(), settings.link(), *modules, *form)
 
 
@@ -68,6 +69,8 @@ def possible(case: Case, run: Run) -> bool:
         "needs_bounce_buffers": run.dma != "swiotlb",
         "plain_only": debug,
         "debug_only": not debug,
+        # It has few extended attributes; with the lab's own kernels it has no ACLs.
+        "needs_lists": run.export == "ext4",
         # Debian's kernel has neither KUnit nor fault injection.
         "needs_kunit": debian,
     }

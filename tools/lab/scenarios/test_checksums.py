@@ -58,12 +58,15 @@ def _cases() -> list[object]:
             marks = [] if short else [pytest.mark.full]
             if version == "4.2" and suite in DEBUG:
                 marks.append(pytest.mark.debug_kernel)
+            if suite == "xattrs":
+                marks.append(pytest.mark.needs_lists)
             if (version, suite) not in SERVER:
                 marks.append(pytest.mark.server_long)
             cases.append(pytest.param(version, suite, marks=marks))
     return cases
 
 
+@pytest.mark.export
 @pytest.mark.both_roles
 @pytest.mark.parametrize(("version", "suite"), _cases())
 def test_both_ways(pair: Pair, version: str, suite: str) -> None:
@@ -120,6 +123,7 @@ def _marshalled(pair: Pair, command: str) -> list[str]:
 
 
 @pytest.mark.dma
+@pytest.mark.needs_lists
 @pytest.mark.both_roles
 @pytest.mark.parametrize(
     "version",
@@ -168,6 +172,7 @@ def _on_the_cable(summary: wirecheck.Summary) -> None:
     assert summary.writes >= 2
 
 
+@pytest.mark.export
 @pytest.mark.both_roles
 @pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)

@@ -105,7 +105,8 @@ def test_reports(pair: Pair) -> None:
         guest.sh(f"echo 1 > {accesses.FOLDER}/misbehave")
         found = accesses.read(guest)
         assert found["reports"] == 2
-        for report in ("writes 4096 bytes", "reads 4096 bytes"):
-            assert f"lab_dma: the device {report}" in guest.console()
+        page = guest.sh("getconf PAGESIZE").strip()
+        for verb in ("writes", "reads"):
+            assert f"lab_dma: the device {verb} {page} bytes" in guest.console()
     # The lab ends a pair with reports as it is.
     assert accesses.take_down(pair) == []

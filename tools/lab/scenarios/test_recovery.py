@@ -67,6 +67,7 @@ def _harmed(pair: Pair) -> Counter[str]:
     return pair.relay.tally()
 
 
+@pytest.mark.export
 @pytest.mark.both_roles
 @pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
 def test_nfsd_restart(pair: Pair, version: str) -> None:

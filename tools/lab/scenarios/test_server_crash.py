@@ -42,7 +42,7 @@ except BlockingIOError:
     print("locked")
 """
 #: Seconds of work before a crash, and those in which a mount must be at work again.
-WORK, SOON = 3.0, 120.0
+WORK, SOON = 1.0, 120.0
 
 
 def _mount(pair: Pair, *, tcp: bool) -> list[Records]:

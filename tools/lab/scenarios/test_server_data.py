@@ -9,7 +9,7 @@ from lab import settings
 from lab.fixtures import Counters
 from lab.pair import MOUNT_POINT, Pair
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.export]
 
 VERIFY = "python3 /lab/verify.py"
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
@@ -156,6 +156,7 @@ mkdir -p $(printf %0250d 1000)/$(printf %0250d 1000)
 """
 
 
+@pytest.mark.needs_lists
 @pytest.mark.parametrize(
     "version", [pytest.param("3", marks=full), pytest.param("4.2", marks=full)]
 )

@@ -24,6 +24,7 @@ SILENCE, TIMES = 8.0, 4
 
 # Over iWARP TCP continues to retry, so no connection is lost.
 @pytest.mark.full
+@pytest.mark.export
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("version", ["3", "4.0", "4.2"])
 def test_lost_replies(pair: Pair, relay: Relay, counters: Counters, version: str) -> None:

@@ -7,6 +7,7 @@ The server is the stock one, or ours with its highest version set to one.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -26,9 +27,11 @@ WORK = f"echo well > {MOUNT_POINT}/work && sync {MOUNT_POINT}/work && ls -l {MOU
 
 
 @pytest.fixture(autouse=True)
-def version_one(server_tunables: Tunables) -> None:
-    """Limits a server of ours to version one."""
+def version_one(pair: Pair, server_tunables: Tunables) -> Iterator[None]:
+    """Limits a server of ours to version one. The client forgets that after the scenario."""
     versions.limit(server_tunables, 1)
+    yield
+    versions.forget(pair.client)
 
 
 def _mounted(pair: Pair, cable: Cable, nfs: str = "3", options: str = "") -> Exchange:

@@ -140,7 +140,7 @@ def test_queues_of_the_device() -> None:
 0x2-0x3    8192 rxe_queue_init+0x8a/0x140 pages=1 vmalloc user
 0x3-0x4   20480 copy_process+0x1a/0x20 pages=4 vmalloc
 """
-    assert connections.device_kilobytes(text) == 36
+    assert [connections.device_kilobytes(text, page) for page in (4, 64)] == [36, 576]
 
 
 def test_modules_take_turns_on_the_server(monkeypatch: pytest.MonkeyPatch) -> None:

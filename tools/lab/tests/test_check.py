@@ -8,7 +8,7 @@ import pytest
 from lab import check
 
 SWITCHES = ("KERNEL", "LINK", "DMA", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB")
-SWITCHES += ("PAIRS", "PROFILE")
+SWITCHES += ("PAIRS", "PROFILE", "EXPORT")
 PLAIN = check.Round("plain", "rxe")
 
 
@@ -41,7 +41,7 @@ def test_rounds_of_the_server(monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     monkeypatch.setenv("FULL", "1")
     rounds = check._rounds()
-    assert len(rounds) == 15
+    assert len(rounds) == 16
     assert rounds[0].markers == ""
     markers = "not any_link and (server or both_roles)"
     assert rounds[8] == check.Round("plain", "siw", markers, "stock", "ours")
@@ -64,6 +64,19 @@ def test_rounds_behind_the_dma_api(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [("plain", "rxe"), ("debug", "rxe"), ("plain", "siw")]
     assert [(turn.flavour, turn.link) for turn in full] == kinds * 2
     assert {turn.dma for turn in full} == {"iommu", "swiotlb"}
+
+
+def test_a_round_over_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The long form repeats some scenarios over ext4, unless `EXPORT` names another."""
+    assert all(turn.export == "tmpfs" for turn in check._rounds())
+    monkeypatch.setenv("FULL", "1")
+    *others, last = check._rounds()
+    assert all(turn.export == "tmpfs" for turn in others)
+    assert (last.export, last.markers, last.server) == ("ext4", "export", "ours")
+    assert last.environment["EXPORT"] == "ext4"
+    assert last.name == "scenarios (plain kernel, ours client, ours server, rxe, EXPORT=ext4)"
+    monkeypatch.setenv("EXPORT", "ext4")
+    assert len(check._rounds()) == 15
 
 
 def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:

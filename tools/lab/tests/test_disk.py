@@ -13,8 +13,9 @@ from pathlib import Path
 
 import pytest
 
-from lab import nbd
+from lab import harness, nbd
 from lab.disk import BLOCK, Cache
+from lab.errors import LabError
 
 #: Seeds of a loss of everything that was not flushed, and of nothing.
 ALL, NOTHING = 0, 2
@@ -141,3 +142,16 @@ def test_a_client_reads_and_writes(cache: Cache) -> None:
         cache.fail("flush", errno.EIO, 1.0)
         assert _ask(client, nbd.FLUSH, 0, 0) == errno.EIO
     assert cache.tally["durable"] == 1
+
+
+def test_the_export(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair that needs a disk gets ext4, unless `EXPORT` names another file system."""
+    for name in ("EXPORT", "KERNEL"):
+        monkeypatch.delenv(name, raising=False)
+    assert harness.export(harness.Options()) == "tmpfs"
+    assert harness.export(harness.Options(disk=True)) == "ext4"
+    monkeypatch.setenv("EXPORT", "xfs")
+    with pytest.raises(LabError, match="KERNEL=debian"):
+        harness.export(harness.Options(disk=True))
+    monkeypatch.setenv("KERNEL", "debian")
+    assert harness.export(harness.Options()) == "xfs"

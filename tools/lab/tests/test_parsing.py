@@ -8,8 +8,8 @@ import struct
 
 import pytest
 
-from lab import arch, debian, deps, kernel, mountstats, relay
-from lab.errors import LabError
+from lab import arch, debian, deps, kernel, memory, mountstats, relay
+from lab.errors import GuestError, LabError
 
 FRAGMENT = "# comment\nCONFIG_A=y\n#debug CONFIG_KASAN=y\n#plain CONFIG_FAST=y\nCONFIG_B=n\n"
 XPRT = "\txprt:\trdma 0 0 1 0 2 58 57 0 554 0 67 1 6 79140 880 0 0 19064 5 0 0 0 0 66 67 0 0"
@@ -141,3 +141,11 @@ def test_relay_counts_what_it_harms() -> None:
     faults.blackout = 1
     faults.apply(frame)
     assert faults.harmed == {"loss": 1, "duplicate": 1, "late": 1, "delay": 1, "blackout": 1}
+
+
+@pytest.mark.parametrize("page", [4, 64])
+def test_free_memory_includes_the_lists_of_processors(page: int) -> None:
+    text = "MemFree:  1000 kB\n  cpu: 0\n    count:    7\n    high:  9\n  cpu: 1\n    count: 3\n"
+    assert memory.listed_kilobytes(text, page) == 1000 + 10 * page
+    with pytest.raises(GuestError):
+        memory.listed_kilobytes("MemFree:  1000 kB\n", page)

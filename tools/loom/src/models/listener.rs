@@ -41,6 +41,7 @@ struct ListenerState {
 }
 
 struct Listening {
+    net: Option<()>,
     id: Option<OwnedId>,
     up: bool,
 }
@@ -65,11 +66,9 @@ enum Lost {
 struct OwnedId;
 
 impl OwnedId {
-    fn new(_net: (), _state: Arc<ListenerState>) -> Result<Self> {
+    fn new(_net: &(), _state: Arc<ListenerState>) -> Result<Self> {
         Ok(Self)
     }
-
-    fn net(&self) {}
 }
 
 fn msecs_to_jiffies(ms: u32) -> u32 {
@@ -104,6 +103,7 @@ mod work {
 fn lost() {
     let state = Arc::new(ListenerState {
         listening: Mutex::new(Listening {
+            net: Some(()),
             id: Some(OwnedId),
             up: true,
         }),

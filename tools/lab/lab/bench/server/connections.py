@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from ...crowd import crowd, queue_pairs
-from ...memory import PAGE_KILOBYTES, free_kilobytes
+from ...memory import free_kilobytes, page_kilobytes
 from ...pair import MOUNT_POINT, Guest, Pair
 from ..figures import Figures
 from .turns import mounted
@@ -22,11 +22,14 @@ _PATIENCE = 60.0
 _QUIET = 3.0
 
 
-def device_kilobytes(vmallocinfo: str) -> int:
-    """Returns the memory that the software device has mapped for its queues."""
+def device_kilobytes(vmallocinfo: str, page: int) -> int:
+    """Returns the memory that the software device has mapped for its queues.
+
+    `page`: kilobytes of a page.
+    """
     lines = [line for line in vmallocinfo.splitlines() if " rxe_queue_init" in line]
     pages = [re.search(r" pages=(\d+)", line) for line in lines]
-    return sum(int(found[1]) for found in pages if found) * PAGE_KILOBYTES
+    return sum(int(found[1]) for found in pages if found) * page
 
 
 def _slab_kilobytes(guest: Guest) -> int:
@@ -52,7 +55,7 @@ def memory(pair: Pair, module: str, payload: int, figures: Figures) -> None:
 def _usage(guest: Guest, before: Sequence[int] = (0, 0, 0, 0)) -> tuple[int, ...]:
     """Returns kilobytes in use, of slabs and of the device, and queue pairs, beyond `before`."""
     used = -free_kilobytes(guest)
-    device = device_kilobytes(guest.read("/proc/vmallocinfo"))
+    device = device_kilobytes(guest.read("/proc/vmallocinfo"), page_kilobytes(guest))
     now = (used, _slab_kilobytes(guest), device, queue_pairs(guest))
     return tuple(value - old for value, old in zip(now, before, strict=True))
 
