@@ -16,6 +16,7 @@ use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::role::XprtRef;
 use super::traced;
+use crate::compat::code::EHOSTUNREACH;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
@@ -169,7 +170,8 @@ impl<O: XprtRef> Lifecycle<O> {
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
+    /// `EHOSTUNREACH` if `port` has no link; `ENETUNREACH` if the device is being removed;
+    /// `ENOMEM`.
     pub(crate) fn lease(
         self: &Arc<Self>,
         devices: &Registration,
@@ -182,7 +184,12 @@ impl<O: XprtRef> Lifecycle<O> {
             Change::PortDown(down) if port == Some(down) => this.end(Event::AddrChange),
             Change::PortDown(_) => {}
         };
-        devices.lease(device, Arc::new(changed, GFP_KERNEL)?)
+        let lease = devices.lease(device, Arc::new(changed, GFP_KERNEL)?)?;
+        match port {
+            // The link was lost before the lease reported changes.
+            Some(port) if !device.is_active(port) => Err(EHOSTUNREACH),
+            _ => Ok(lease),
+        }
     }
 
     /// Closes the connection, whose device is being removed. May sleep.

@@ -123,7 +123,7 @@ impl Device {
     }
 
     /// Returns whether a port of the device is active.
-    pub(super) fn is_active(&self, port: u32) -> bool {
+    pub(crate) fn is_active(&self, port: u32) -> bool {
         let mut state = bindings::ib_port_state_IB_PORT_NOP;
         // SAFETY: By the type invariant the device is registered. The state is written before the
         // call returns.

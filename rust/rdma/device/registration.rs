@@ -144,7 +144,7 @@ impl Registration {
         })
     }
 
-    /// Handles an event of a device. Process context.
+    /// Handles an event of a device. A worker of `ib_core` runs it, and may sleep.
     ///
     /// # Safety
     ///

@@ -19,6 +19,29 @@ static void lose_connection(void)
 	h_settle();
 }
 
+/* Starts a call without a connection. */
+static struct h_rpc *begin_call(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_start(rpc, 0);
+	return rpc;
+}
+
+/* Ends the call over a connection that is made now, and checks the port of that connection. */
+static void end_call(struct h_rpc *rpc, unsigned int connections, u32 port)
+{
+	static const struct h_reply plain;
+
+	h_live(20000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	expect_port(connections, port);
+}
+
 /* A connection leaves a port that has lost its link, and the next one returns to it. */
 void h_ports_fail(void)
 {
@@ -34,6 +57,23 @@ void h_ports_fail(void)
 	expect_port(2, 2);
 	lose_connection();
 	expect_port(3, 1);
+	h_end();
+}
+
+/* A port that loses its link while the address of the server is resolved is not used. */
+void h_ports_early(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_tune_text("rdma_local_addrs", BOTH);
+	expect_port(1, 1);
+	lose_connection();
+	h_cm_waits = true;
+	rpc = begin_call();
+	h_port_set(1, false);
+	h_cm_waits = false;
+	end_call(rpc, 2, 2);
 	h_end();
 }
 
@@ -64,14 +104,17 @@ void h_ports_single(void)
 /* An attempt without an answer is followed by one from the next port. */
 void h_ports_silent(void)
 {
+	struct h_rpc *rpc;
+
 	h_begin();
 	h_tune_text("rdma_local_addrs", BOTH);
 	expect_port(1, 1);
-	h_answer.silent = true;
 	lose_connection();
-	h_live(61000);
+	h_answer.silent = true;
+	rpc = begin_call();
 	h_answer.silent = false;
-	expect_port(2, 2);
+	h_live(61000);
+	end_call(rpc, 2, 2);
 	lose_connection();
 	expect_port(3, 1);
 	h_end();

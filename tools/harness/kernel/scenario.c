@@ -317,6 +317,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },
 	{ "ports_fail", h_ports_fail },
+	{ "ports_early", h_ports_early },
 	{ "ports_absent", h_ports_absent },
 	{ "ports_single", h_ports_single },
 	{ "ports_silent", h_ports_silent },

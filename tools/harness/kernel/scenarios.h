@@ -79,6 +79,7 @@ void h_class_listened(void);
 
 /* --- ports.c --- */
 void h_ports_fail(void);
+void h_ports_early(void);
 void h_ports_absent(void);
 void h_ports_single(void);
 void h_ports_silent(void);
