@@ -155,6 +155,7 @@ impl<R: Role> Connection<R> {
             receives: qp.receives(),
             send_queue: qp.send_queue(),
             silent: 0,
+            transport: None,
         }
     }
 

@@ -126,10 +126,9 @@ impl Device {
     pub(crate) fn is_active(&self, port: u32) -> bool {
         let mut state = bindings::ib_port_state_IB_PORT_NOP;
         // SAFETY: By the type invariant the device is registered. The state is written before the
-        // call returns.
-        let read =
-            unsafe { bindings::ib_get_cached_port_state(self.as_ptr(), port, &raw mut state) == 0 };
-        read && state == bindings::ib_port_state_IB_PORT_ACTIVE
+        // call returns, unless the call fails.
+        unsafe { bindings::ib_get_cached_port_state(self.as_ptr(), port, &raw mut state) };
+        state == bindings::ib_port_state_IB_PORT_ACTIVE
     }
 
     /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.

@@ -65,7 +65,7 @@ pub(in crate::client) fn connect(
     let owner = xprt.handle();
     let lifecycle = Lifecycle::new(xprt.handle());
     let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
-    let cm = identifier(client, xprt, &lifecycle).map_err(local(xprt, "identifier"))?;
+    let cm = identifier(xprt, &lifecycle).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
@@ -153,14 +153,10 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
 /// Makes a cm_id for the transport's next connection, bound to the local address whose turn it is:
 /// the first that the namespace has, and whose port is active. Without such an address, the route
 /// to the peer selects the port.
-fn identifier(
-    client: &Client,
-    xprt: &Xprt<Client>,
-    lifecycle: &Arc<ClientLifecycle>,
-) -> Result<ClientCmId> {
+fn identifier(xprt: &Xprt<Client>, lifecycle: &Arc<ClientLifecycle>) -> Result<ClientCmId> {
     let new = || CmId::new(xprt.net(), lifecycle.clone());
     let bound = |local| new().ok().filter(|cm| cm.bind(&local).is_ok());
-    let mut locals = client.local_addrs(&xprt.addr());
+    let mut locals = xprt.data().local_addrs(&xprt.addr());
     locals.find_map(bound).map_or_else(new, Ok)
 }
 
