@@ -49,6 +49,14 @@ class Host:
         except OSError:
             return None
 
+    def write(self, path: str, text: str) -> str:
+        """Writes to a file of the kernel. Returns the error; empty if there is none."""
+        try:
+            Path(path).write_text(text)
+        except OSError as error:
+            return os.strerror(error.errno or 0)
+        return ""
+
     def names(self, path: str) -> list[str]:
         """Returns the names in a directory in order; none if it cannot be read."""
         try:
