@@ -332,6 +332,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "malformed_answers", h_malformed_answers },
 	{ "malformed_calls", h_malformed_calls },
 	{ "short_callbacks", h_short_callbacks },
+	{ "unserved_callbacks", h_unserved_callbacks },
 	{ "excessive_callbacks", h_excessive_callbacks },
 	{ "excessive_calls", h_excessive_calls },
 	{ "grants_limited", h_grants_limited },

@@ -98,6 +98,7 @@ void h_malformed_replies(void);
 void h_malformed_answers(void);
 void h_malformed_calls(void);
 void h_short_callbacks(void);
+void h_unserved_callbacks(void);
 void h_excessive_callbacks(void);
 void h_excessive_calls(void);
 
