@@ -3,20 +3,25 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 from lab.fixtures import Tunables
 from lab.harness import Options
-from lab.pair import MOUNT_POINT, Pair
+from lab.nfsrdma import TOOL, install
+from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
 from lab.worker import Worker
 
 #: The addresses of the client's ports.
 ADDRESSES = ("10.0.0.2", "10.0.0.102")
 BOTH = ",".join(ADDRESSES)
+#: The address of the server's second port.
+OTHER_ADDRESS = "10.0.0.101"
 #: Most seconds until calls of a connection whose port has gone are answered over another port.
 STALL = 3.0
 #: Versions of NFS, and of RPC-over-RDMA.
@@ -146,3 +151,35 @@ def test_address_of_another_host(pair: Pair, tunables: Tunables) -> None:
         pair.mount("4.2", options="nconnect=2")
         assert _connections(pair) == wanted
         pair.umount()
+
+
+def _rails(pair: Pair) -> dict[str, list[dict[str, Any]]]:
+    """Returns what nfsrdma shows of the mount while files are read."""
+    read = f"dd if={MOUNT_POINT}/f of=/dev/null bs=64k iflag=direct status=none"
+    busy = f"touch /tmp/busy; (while [ -e /tmp/busy ]; do {read}; done) &"
+    shown = f"{TOOL} rails --json --seconds 3 {MOUNT_POINT}; rm /tmp/busy; wait"
+    told = json.loads(pair.client.sh(f"{busy} {shown}", timeout=120))
+    return {"transports": told["mounts"][0]["transports"], "ports": told["ports"]}
+
+
+def test_rails(pair: Pair, tunables: Tunables) -> None:
+    """The command nfsrdma shows the ports of a mount, and adds and removes a path to the server."""
+    install(pair)
+    tunables.set(rdma_local_addrs=BOTH)
+    pair.mount("4.2", options="nconnect=2")
+    pair.client.sh(f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=16 oflag=direct status=none")
+    told = _rails(pair)
+    assert sorted(entry["port"] for entry in told["transports"]) == ["rxe0/1", "rxe1/1"]
+    for entries, name in ((told["transports"], "calls"), (told["ports"], "bytes")):
+        counts = [entry[name] for entry in entries]
+        print(f"{name}: {counts}")
+        assert len(counts) == 2
+        assert min(counts) > 0.8 * max(counts)
+    added = pair.client.sh(f"{TOOL} rails --add {OTHER_ADDRESS} {MOUNT_POINT}").split()[0]
+    found = [entry for entry in _rails(pair)["transports"] if entry["server"] == OTHER_ADDRESS]
+    assert [f"xprt-{entry['transport']}" for entry in found] == [added]
+    assert found[0]["calls"] > 0
+    pair.client.sh(f"{TOOL} rails --remove {added} {MOUNT_POINT}")
+    servers = [entry["server"] for entry in _rails(pair)["transports"]]
+    assert servers == [SERVER_ADDRESS] * 2
+    pair.umount()

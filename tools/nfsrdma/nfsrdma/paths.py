@@ -13,6 +13,9 @@ from .mounts import Mount
 
 SYSTEMS = "/sys/fs/nfs"
 
+#: Attempts to write to a file of a transport.
+_ATTEMPTS = 10
+
 _TRANSPORT = re.compile(r"xprt-(\d+)-rdma\w*$")
 
 
@@ -59,9 +62,9 @@ def add(host: Host, mount: Mount, address: str) -> Path:
     if error or len(new) != 1:
         raise UsageError(f"the kernel has added no transport: {error or 'none is new'}")
     # The kernel makes a transport to the address of the mount.
-    error = host.write(f"{new[0].folder}/dstaddr", address)
+    error = host.write(f"{new[0].folder}/dstaddr", address, _ATTEMPTS)
     if error:
-        host.write(f"{new[0].folder}/del_xprt", "1")
+        host.write(f"{new[0].folder}/del_xprt", "1", _ATTEMPTS)
         raise UsageError(f"the kernel does not accept the address {address}: {error}")
     return Path(new[0].number, new[0].folder, address)
 
@@ -93,7 +96,7 @@ def remove(host: Host, mount: Mount, number: int) -> Path:
     is_first = "main_xprt=1" in info
     if is_first or ("main_xprt=0" not in info and path.server == mount.address):
         raise UsageError(f"xprt-{number} may be the first transport of the mount, which must stay")
-    error = host.write(f"{path.folder}/del_xprt", "1")
+    error = host.write(f"{path.folder}/del_xprt", "1", _ATTEMPTS)
     if error:
         raise UsageError(f"the kernel does not remove xprt-{number}: {error}")
     return path

@@ -142,7 +142,7 @@ class FakeHost(Host):
         """Returns the text of a file."""
         return None if path in self.denied else self.files.get(path)
 
-    def write(self, path: str, text: str) -> str:
+    def write(self, path: str, text: str, _attempts: int = 1) -> str:
         """Runs the action that a test has set for such a write. Returns its error."""
         return self.written(path, text)
 
