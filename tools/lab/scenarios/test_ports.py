@@ -13,7 +13,7 @@ import pytest
 
 from lab.fixtures import Tunables
 from lab.harness import Options
-from lab.nfsrdma import TOOL, install
+from lab.nfsrdma import TOOL, doctor, install
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
 from lab.worker import Worker
 
@@ -182,4 +182,10 @@ def test_rails(pair: Pair, tunables: Tunables) -> None:
     pair.client.sh(f"{TOOL} rails --remove {added} {MOUNT_POINT}")
     servers = [entry["server"] for entry in _rails(pair)["transports"]]
     assert servers == [SERVER_ADDRESS] * 2
+    assert "ports-uneven" not in doctor(pair.client)
+    with _unplugged(pair, 1):
+        assert [entry["connections"] for entry in _rails(pair)["ports"]][:1] == [2]
+    state = "/sys/class/infiniband/rxe1/ports/1/state"
+    pair.client.sh(f"until grep -q ACTIVE {state}; do sleep 1; done")
+    assert doctor(pair.client)["ports-uneven"].startswith("nfsrdma rails ")
     pair.umount()
