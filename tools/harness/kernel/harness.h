@@ -44,6 +44,7 @@
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
  *   class.c		scenarios of traffic classes
+ *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -63,6 +64,7 @@
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xprt.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
 
@@ -148,7 +150,9 @@ struct h_cq {
 
 struct h_device {
 	struct ib_device ib;
-	struct ib_port_data ports[2];	/* ports are numbered from 1 */
+	struct ib_port_data ports[3];	/* ports are numbered from 1 */
+	bool lost[3];			/* ports without a link */
+	struct ib_event_handler *handler;
 	unsigned int objects;		/* protection domains, queues, queue pairs, regions */
 	bool present;
 };
@@ -156,11 +160,15 @@ struct h_device {
 /* The device of the client and that of the server. With one role there is only the first. */
 extern struct h_device h_devices[2];
 void h_device_init(void);
+/* The address of the first port of the first device. Those of the following ports follow. */
+#define H_ADDRESS 0x0a000001
 /* The client and the server are the module (both.h). To be set before it is loaded. */
 extern bool h_both;
 /* Adding and removing a device, or the first one if NULL. Both functions must run in a thread. */
 void h_device_add(void *which);
 void h_device_remove(void *which);
+/* A port of the first device gets or loses its link; runs all threads. */
+void h_port_set(u32 port, bool up);
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 

@@ -77,6 +77,13 @@ void h_class_requested(void);
 void h_class_accepted(void);
 void h_class_listened(void);
 
+/* --- ports.c --- */
+void h_ports_fail(void);
+void h_ports_early(void);
+void h_ports_absent(void);
+void h_ports_single(void);
+void h_ports_silent(void);
+
 /* --- recall.c --- */
 struct h_rpc;
 /* Make and release the transport by which the service calls its requester; both need a thread. */
