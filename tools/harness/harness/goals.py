@@ -51,11 +51,11 @@ GOALS = {
     "srv_getattr": Goal(FAST, locks=11, atomics=11),
     "srv_read_4k": Goal(FAST, locks=12.5, atomics=12),
     "srv_read_4k_cached": Goal(FAST, locks=14, atomics=12),
-    "srv_write_4k": Goal(FAST, locks=19, atomics=12),
+    "srv_write_4k": Goal(FAST, locks=16, atomics=10),
     "srv_read_1m": Goal(FAST, locks=14, atomics=12),
-    "srv_write_1m": Goal(FAST, locks=21, atomics=12),
+    "srv_write_1m": Goal(FAST, locks=16, atomics=10),
     "srv_readdir": Goal(OTHER, locks=12.5, atomics=12),
-    "srv_long_call": Goal(OTHER, locks=21, atomics=12),
+    "srv_long_call": Goal(OTHER, locks=16, atomics=10),
 }
 
 #: Kinds with many calls in flight: the same kind with one call, and the highest ratio of the
@@ -68,7 +68,6 @@ OWED = {
     "callback": 1.15,
     "abandoned": 1.53,
     "srv_read_4k_cached": 0.95,
-    "srv_write_4k": 0.94,
 }
 
 
