@@ -146,7 +146,7 @@ impl Prepared {
     /// Adds the connection to debugfs until it is closed, if there is memory. May sleep.
     fn register(&self, net: u64) {
         let peer = self.owner.peer();
-        let connections = &self.accepted.service().connections;
+        let connections = &self.accepted.service.connections;
         if let Ok(registered) = connections.register(Role::Server, net, peer) {
             registered.up(peer, self.endpoint.clone());
             *self.endpoint.registered.lock() = Some(registered);
@@ -166,7 +166,7 @@ impl Prepared {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
             return Err(ENOTCONN);
         }
-        let watch = &self.accepted.service().watch;
+        let watch = &self.accepted.service.watch;
         watch.add(self.endpoint.clone())?;
         let class = TRAFFIC_CLASS.byte();
         if let Err(error) = self.endpoint.accept(self.settings, self.reads, class) {

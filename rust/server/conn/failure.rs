@@ -213,6 +213,7 @@ impl Endpoint {
         // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
+        self.role().calls.drop_unused();
         if let Some((xid, breach)) = self.role().quirks.overdue() {
             return close(self.shared(), xid, breach);
         }
@@ -281,6 +282,14 @@ impl Watch {
         while let Some(ep) = self.get(place) {
             ep.check();
             place += 1;
+        }
+    }
+
+    /// Frees the pages that connections keep for their next calls. Thread of the service.
+    #[cold]
+    pub(super) fn free_kept(&self) {
+        for ep in self.connections.lock().iter() {
+            ep.role().calls.free_kept();
         }
     }
 

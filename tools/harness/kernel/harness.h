@@ -485,6 +485,7 @@ u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
+extern u32 h_granted;		/* the credits that the last reply grants */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 /* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
 enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };

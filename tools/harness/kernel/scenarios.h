@@ -66,6 +66,9 @@ void h_calls_cancelled_unsent(void);
 /* --- short.c --- */
 void h_short_for_a_moment(void);
 void h_short_of_threads(void);
+void h_short_of_kept(void);
+void h_kept_bound(void);
+void h_kept_returned(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);
