@@ -71,7 +71,6 @@
 
 /* Reports a violated rule and ends the program. */
 #define h_violation(format, ...) u_fail("violation: " format, ##__VA_ARGS__)
-/* Ends the program if a condition does not hold. */
 #define h_expect(condition, format, ...) \
 	do { if (!(condition)) u_fail(format, ##__VA_ARGS__); } while (0)
 
@@ -273,6 +272,7 @@ struct h_qp {
 	struct rdma_cm_id *id;
 	enum ib_qp_state state;		/* the state to which the module moved it */
 	int class;			/* the traffic class of its packets; -1: the default */
+	u32 heard[128], heard_count;	/* XIDs of the hostile peer's messages */
 };
 
 int h_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -369,7 +369,7 @@ u32 h_call_key(const struct h_call *call, unsigned int n);
 /* Whether each reply to a call of the server has a higher XID than the one before. */
 extern bool h_replies_ascend;
 extern unsigned int h_backward_replies;
-extern unsigned int h_dones;	/* RDMA_DONEs that the responder has received */
+extern unsigned int h_dones;	/* RDMA_DONEs that it has received */
 
 /* --- reply.c --- */
 enum h_invalidate { H_INV_NONE, H_INV_OWN, H_INV_KEY };
