@@ -44,6 +44,7 @@
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
  *   class.c		scenarios of traffic classes
+ *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -63,6 +64,7 @@
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xprt.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
 
@@ -147,7 +149,9 @@ struct h_cq {
 
 struct h_device {
 	struct ib_device ib;
-	struct ib_port_data ports[2];	/* ports are numbered from 1 */
+	struct ib_port_data ports[3];	/* ports are numbered from 1 */
+	bool lost[3];			/* ports without a link */
+	struct ib_event_handler *handler;
 	unsigned int objects;		/* protection domains, queues, queue pairs, regions */
 	bool present;
 };
@@ -155,11 +159,15 @@ struct h_device {
 /* The device of the client and that of the server. With one role there is only the first. */
 extern struct h_device h_devices[2];
 void h_device_init(void);
+/* The address of the first port of the first device. Those of the following ports follow. */
+#define H_ADDRESS 0x0a000001
 /* The client and the server are the module (both.h). To be set before it is loaded. */
 extern bool h_both;
 /* Adding and removing a device, or the first one if NULL. Both functions must run in a thread. */
 void h_device_add(void *which);
 void h_device_remove(void *which);
+/* A port of the first device gets or loses its link; runs all threads. */
+void h_port_set(u32 port, bool up);
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 
@@ -477,6 +485,7 @@ u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
+extern u32 h_granted;		/* the credits that the last reply grants */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 /* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
 enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The requester: it encodes calls in RPC-over-RDMA version one (RFC 8166), has the memory that
- * their chunks describe, and checks every field of the replies. Two calls may wait for replies.
+ * their chunks describe, and checks every field of the replies. As many calls may wait for replies
+ * as it requests credits.
  */
 #include "wire.h"
 
@@ -22,8 +23,8 @@ struct call {
 	u8 *memory;	/* that of the chunks */
 };
 
-static u8 memory[2][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
-static struct call calls[2];
+static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
+static struct call calls[CREDITS];
 static u32 last;	/* the XID of the last call */
 static bool configured;	/* CONF_RDMA was answered */
 
@@ -193,6 +194,8 @@ void h_configure(u32 reads)
 	h_expect(configured, "CONF_RDMA is not answered");
 }
 
+u32 h_granted;
+
 void h_requester_reset(void)
 {
 	memset(calls, 0, sizeof(calls));
@@ -322,7 +325,8 @@ static void check_header(struct h_cursor *in, const struct call *call)
 	const struct h_kind *kind = call->kind;
 
 	expect(in, 1, "the version");
-	if (!h_word(in))
+	h_granted = h_word(in);
+	if (!h_granted)
 		h_violation("a reply grants no credit");
 	expect(in, is_long(call), "the type");
 	expect(in, 0, "the read list");

@@ -66,6 +66,9 @@ void h_calls_cancelled_unsent(void);
 /* --- short.c --- */
 void h_short_for_a_moment(void);
 void h_short_of_threads(void);
+void h_short_of_kept(void);
+void h_kept_bound(void);
+void h_kept_returned(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);
@@ -76,6 +79,13 @@ void h_earlier_close(void);
 void h_class_requested(void);
 void h_class_accepted(void);
 void h_class_listened(void);
+
+/* --- ports.c --- */
+void h_ports_fail(void);
+void h_ports_early(void);
+void h_ports_absent(void);
+void h_ports_single(void);
+void h_ports_silent(void);
 
 /* --- recall.c --- */
 struct h_rpc;

@@ -19,9 +19,11 @@ from .errors import LabError
 
 @dataclass(frozen=True)
 class AptState:
-    """A private apt state, which holds the index of one suite."""
+    """A private apt state, which holds the index of one suite for one architecture."""
 
     home: Path
+    #: Debian's name of the architecture; empty for that of this machine.
+    architecture: str = ""
 
     def _options(self) -> list[str]:
         options = {
@@ -35,6 +37,9 @@ class AptState:
             "Acquire::Languages": "none",
             "Acquire::Retries": "3",
         }
+        if self.architecture:
+            options["APT::Architecture"] = self.architecture
+            options["APT::Architectures"] = self.architecture
         return [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
 
     def update(self, log: Path) -> None:
@@ -61,14 +66,17 @@ class AptState:
         return files[-1]
 
 
-def open_suite(mirror: Mirror, suite: str, log: Path) -> AptState:
-    """Creates or refreshes the private state for `suite` of the machine's mirror."""
+def open_suite(mirror: Mirror, suite: str, log: Path, architecture: str = "") -> AptState:
+    """Creates or refreshes the private state for `suite` of the machine's mirror.
+
+    `architecture`: Debian's name of the architecture, if it is not that of this machine.
+    """
     if not KEYRING.exists():
         raise LabError(f"{KEYRING} is missing: apt-get install debian-archive-keyring")
-    home = paths.sub("apt") / suite
+    home = paths.sub("apt") / (f"{suite}-{architecture}" if architecture else suite)
     for part in ("lists/partial", "cache/archives/partial"):
         (home / part).mkdir(parents=True, exist_ok=True)
     (home / "sources.list").write_text(mirror.source_line(suite))
-    state = AptState(home)
+    state = AptState(home, architecture)
     state.update(log)
     return state

@@ -61,6 +61,16 @@ def parse_targets(text: str, release: str) -> str | None:
     return None
 
 
+def age_options() -> list[str]:
+    """Returns this machine's own settings of apt for a mirror whose index is old or new.
+
+    A mirror that is frozen has an index of another day, which apt otherwise refuses.
+    """
+    text = capture(["apt-config", "dump"])
+    names = ("Acquire::Check-Valid-Until ", "Acquire::Check-Date ")
+    return [line.rstrip(";") for line in text.splitlines() if line.startswith(names)]
+
+
 def mirror() -> Mirror:
     """Returns the mirror that the machine's apt configuration names for its release."""
     release = codename()

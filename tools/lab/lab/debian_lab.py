@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """The scenarios' guests with Debian's own kernel, for `KERNEL=debian`.
 
-The guests have the root file system of the machine in which the modules are built, without the
-kernel's own rpcrdma.ko, so that no mount loads it: each guest loads the module that `CLIENT` or
-`SERVER` names, as with the lab's own kernels.
+The guests have the root file system of the machine in which the modules are built, or, if they are
+of another architecture, that of the lab's own kernels, with the modules of Debian's kernel. The
+kernel's own rpcrdma.ko is not there, so that no mount loads it: each guest loads the module that
+`CLIENT` or `SERVER` names, as with the lab's own kernels.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from . import debian_build, debian_pair, debian_root, initrd, module, paths
-from .command import logged
+from . import debian_build, debian_pair, debian_root, image, initrd, module, paths
+from .command import capture, logged
 from .debian_pair import DebianPair, Machine
 from .harness import Lab
 from .pair import Setup
@@ -51,12 +52,37 @@ def built(directory: Path) -> Iterator[Built]:
         shutil.rmtree(merged / "root/rpcrdma")
         (merged / "lib/modules" / release / debian_pair.STOCK).unlink()
         logged([*debian_root.inside(merged), "depmod", release], log)
-        debian_root.squash(merged, root, log)
-    machine = Machine(release, modules / "vmlinuz.unsigned", disk, root, stock, log)
+        with _guests_root(merged, release) as guests:
+            debian_root.squash(guests, root, log)
+    vmlinuz = modules / "vmlinuz.unsigned"
+    machine = Machine(release, vmlinuz, disk, root, stock, log, debian_root.machine())
     try:
         yield Built(machine, *found)
     finally:
         root.unlink(missing_ok=True)
+
+
+@contextmanager
+def _guests_root(merged: Path, release: str) -> Iterator[Path]:
+    """Returns the root of the guests, with the modules of their kernel.
+
+    It is the machine itself. For guests of another architecture it is the image of the lab's own
+    kernels.
+    """
+    if not debian_root.suffix():
+        yield merged
+        return
+    lower = paths.sub("debian") / "image"
+    lower.mkdir(exist_ok=True)
+    capture(["mount", "-o", "ro,loop", image.ensure(debian_root.machine()), lower])
+    try:
+        with debian_root.overlay(lower, "guests") as guests:
+            folder = guests / "lib/modules"
+            folder.mkdir(exist_ok=True)
+            capture(["cp", "-a", merged / "lib/modules" / release, folder])
+            yield guests
+    finally:
+        capture(["umount", lower])
 
 
 def _taken(merged: Path, directory: Path) -> tuple[module.Modules, Path]:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from . import accel, arch, debian_root, initrd, paths, settings
+from .errors import LabError
 from .pair import Pair, Setup
 from .vm import Spec
 
@@ -28,8 +29,8 @@ class Machine:
     root: Path
     stock_module: Path
     log: Path
+    machine: arch.Machine
     flavour: str = "debian"
-    machine: arch.Machine = arch.X86
 
 
 class DebianPair(Pair):
@@ -51,7 +52,13 @@ def machine(
     install: Install = debian_root.install_package,
     contents: debian_root.Contents = debian_root.PREPARED,
 ) -> Iterator[Machine]:
-    """Bootstraps the machine or takes it from the cache, installs our package, makes the images."""
+    """Bootstraps the machine or takes it from the cache, installs our package, makes the images.
+
+    # Errors
+    `LabError` for guests of another architecture: the package is installed natively.
+    """
+    if debian_root.suffix():
+        raise LabError("the scenarios of `debian` install packages: their guests are as the host")
     log = paths.log_file("debian-package")
     log.unlink(missing_ok=True)
     directory.mkdir(parents=True, exist_ok=True)
@@ -67,7 +74,8 @@ def machine(
             install(merged, release, log)
             debian_root.squash(merged, root, log)
     try:
-        yield Machine(release, modules / "vmlinuz.unsigned", disk, root, stock, log)
+        kernel = modules / "vmlinuz.unsigned"
+        yield Machine(release, kernel, disk, root, stock, log, debian_root.machine())
     finally:
         root.unlink(missing_ok=True)
 

@@ -6,13 +6,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from . import debian_root, paths
+from . import debian_root, paths, settings
 from .command import logged
 from .errors import LabError
 from .progress import step
 
 #: The block of commands, and the comment in it that begins the lines of a role.
 _BLOCK = re.compile(r"^With Debian's kernel, as root:\n\n((?:    .*\n)+)", re.MULTILINE)
+#: The option of apt-get for a kernel of backports.
+_BACKPORTS = "-t trixie-backports "
 _ROLE = re.compile(r"# on a (client|server):")
 
 
@@ -35,8 +37,14 @@ def _sections() -> dict[str, list[str]]:
 
 
 def building() -> list[str]:
-    """Returns the commands that build and install the module, in either role."""
-    return _sections()["both"]
+    """Returns the commands that build and install the module, in either role.
+
+    Only a kernel of backports needs the option that names them, which the README explains.
+    """
+    commands = _sections()["both"]
+    if debian_root.kernels() == settings.suite():
+        return [command.replace(_BACKPORTS, "") for command in commands]
+    return commands
 
 
 def using(role: str) -> list[str]:

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from . import aptstate, debian, paths, settings
+from . import aptstate, arch, debian, paths, settings
 from .command import capture, logged
 from .errors import LabError
 from .progress import say, step
@@ -27,7 +27,9 @@ HERE = paths.LAB / "debian"
 _STABLE = ("trixie",)
 #: The oldest series that the module builds for.
 OLDEST = [7, 2]
-_HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-amd64"
+_HEADERS = r"linux-headers-7\.\d+\.\d+\+deb\d+-"
+#: Packages whose programs the initial RAM disk has.
+_IN_DISK = ("busybox-static",)
 #: Files that are not in the guests' image: those for compiling, and documentation.
 _SKIPPED = ("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/lib/llvm-*")
 _SKIPPED += ("usr/lib/*-linux-gnu/librustc*", "usr/lib/*-linux-gnu/libLLVM*")
@@ -44,13 +46,38 @@ def kernels() -> str:
     return f"{suite}-backports" if suite in _STABLE else suite
 
 
+def machine() -> arch.Machine:
+    """Returns the kind of machine of both guests that boot Debian's own kernel.
+
+    # Errors
+    `LabError` if the guests differ, or if `PAGES` is not the size of pages of Debian's kernel.
+    """
+    (chosen, *others) = arch.in_use()
+    if others or chosen.pages != "4k":
+        raise LabError("guests with Debian's own kernel have one architecture and pages of 4 KiB")
+    return chosen
+
+
+def suffix() -> str:
+    """Returns the end of the names of packages of the kernel's architecture, such as ``:arm64``.
+
+    It is empty if the guests have this host's architecture. Otherwise the machine is a root of this
+    host's architecture, in which the packages of the kernel and the programs of its initial RAM
+    disk are foreign: Debian's headers then depend on a cross compiler.
+    """
+    own = machine()
+    return "" if own.native else f":{own.debian}"
+
+
 def newest_kernel(log: Path) -> tuple[str, str]:
     """Returns release and version of the newest kernel of `SUITE`, of the series `SERIES`."""
     series = list(settings.series())
-    state = aptstate.open_suite(debian.mirror(), kernels(), log)
+    wanted = machine()
+    foreign = "" if wanted.native else wanted.debian
+    state = aptstate.open_suite(debian.mirror(), kernels(), log, foreign)
     found = [
         (numbers(version), name.removeprefix("linux-headers-"), version)
-        for name, version in state.versions(_HEADERS)
+        for name, version in state.versions(_HEADERS + wanted.debian)
         if numbers(version)[: len(series)] == series and numbers(version)[:2] >= OLDEST
     ]
     if not found:
@@ -78,11 +105,13 @@ class Contents:
     def packages(self) -> list[str]:
         """Returns the names of the packages of the stable suite."""
         lines = (HERE / self.listed).read_text().splitlines()
-        return [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+        names = [line for line in map(str.strip, lines) if line and not line.startswith("#")]
+        return [f"{name}{suffix()}" if name in _IN_DISK else name for name in names]
 
     def of_kernel(self, release: str) -> list[str]:
         """Returns the names of the packages of the kernel's suite."""
-        return [f"linux-{kind}-{release}" for kind in self.kernel] + list(self.further)
+        own = [f"linux-{kind}-{release}{suffix()}" for kind in self.kernel]
+        return own + list(self.further)
 
 
 #: All that our package needs. libelf-dev must fit the libelf that the kernel's packages install.
@@ -116,11 +145,17 @@ def _bootstrap(root: Path, release: str, contents: Contents, log: Path) -> None:
     hooks = [
         f'chroot "$1" sh -c "{install} -t {kernels()} {words}"',
         f'cp {paths.GUEST / "stage1"} "$1/sbin/stage1"',
+        # stage1 needs this command, which testing has in no package of an essential system.
+        '[ -e "$1/usr/sbin/pivot_root" ] || ln -s ../bin/busybox "$1/usr/sbin/pivot_root"',
         r'printf "#!/bin/sh\nexit 101\n" > "$1/usr/sbin/policy-rc.d"',
         'chmod 755 "$1/usr/sbin/policy-rc.d"',
     ]
     args = ["mmdebstrap", "--format=directory", "--variant=apt", "--skip=cleanup/apt/lists"]
     args += ["--include=" + ",".join(contents.packages())]
+    if suffix():
+        native = next(each.debian for each in arch.MACHINES if each.native)
+        args += [f"--architectures={native},{machine().debian}"]
+    args += [f"--aptopt={option}" for option in debian.age_options()]
     args += [f"--customize-hook={hook}" for hook in hooks]
     suites = dict.fromkeys((settings.suite(), kernels()))
     args += [settings.suite(), str(partial), *(mirror.source_line(s).strip() for s in suites)]
@@ -231,7 +266,8 @@ def upgrade(merged: Path, release: str, log: Path) -> None:
     _install(merged, _build(merged, log), log)
     raise_version(sources)
     _install(merged, _build(merged, log), log)
-    other = release.replace("-amd64", f"-{OTHER_FLAVOUR}-amd64")
+    own = machine().debian
+    other = release.replace(f"-{own}", f"-{OTHER_FLAVOUR}-{own}")
     words = [f"linux-{kind}-{other}" for kind in ("headers", "modules")]
     with step(f"debian machine: apt-get install {' '.join(words)}", log):
         apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", kernels()]

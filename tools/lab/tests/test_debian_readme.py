@@ -54,6 +54,16 @@ def test_missing_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gone:
         debian_readme.building()
 
 
+def test_suite_without_backports(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only the commands for a kernel of backports name their suite."""
+    monkeypatch.delenv("SUITE", raising=False)
+    backports = debian_readme.building()
+    monkeypatch.setenv("SUITE", "sid")
+    assert any("-backports" in command for command in backports)
+    assert not any("-backports" in command for command in debian_readme.building())
+    assert debian_readme.building()[1:] == backports[1:]
+
+
 def test_readme_of_this_tree() -> None:
     """The README of this tree installs by apt, mounts on a client, and starts nfsd on a server."""
     assert all(line.startswith("apt-get ") for line in debian_readme.building())
