@@ -16,12 +16,8 @@ from lab.progress import say
 
 from . import build, fuzzing
 
-#: Symbols of calls to which a block leads that the compiler has for a case that cannot occur, and
-#: of those to which a block leads that no thread enters while no tracepoint is enabled.
+#: The functions that do not return, for cases that cannot occur.
 _PANIC = re.compile(r"9panicking|unwrap_failed|expect_failed")
-_TRACE = re.compile(r"rust_do_trace_")
-#: The most instructions that are followed from a block.
-_LONGEST_WAY = 60
 #: The sections whose relocations use functions. Others describe them.
 _USES = re.compile(r"\.rela\.(text|rodata|data|init|exit)")
 
@@ -91,23 +87,52 @@ def instructions(lines: Iterable[str]) -> dict[int, Instruction]:
     return found
 
 
-def leads_to(code: dict[int, Instruction], address: int) -> str:
-    """Returns the symbol of the call that a block leads to in any case, or nothing."""
-    for _ in range(_LONGEST_WAY):
-        step = code.get(address)
-        if not step or step.name.startswith("ret"):
-            return ""
-        if step.name == "ud2":
-            return "9panicking"
-        if step.name.startswith("call"):
-            return step.operands
-        if step.name == "jmp" and re.match(r"[0-9a-f]+ ", step.operands):
-            address = step.target()
-        elif step.name.startswith("j"):
-            return ""
-        else:
-            address = step.following
-    return ""
+def following(code: dict[int, Instruction], address: int) -> list[int] | None:
+    """Returns the addresses that may follow an instruction; None at the end of a function."""
+    step = code[address]
+    if step.name == "ud2" or (step.name.startswith("call") and _PANIC.search(step.operands)):
+        return []
+    if step.name.startswith("ret") or (step.name == "jmp" and "*" in step.operands):
+        return None
+    if step.name == "jmp":
+        return [step.target()] if step.target() in code else None
+    if step.name.startswith("j"):
+        return [step.target(), step.following]
+    return [step.following]
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The instructions to which there is a way from the entry of a function, and back from it."""
+
+    entered: set[int]
+    returning: set[int]
+
+
+def ways(code: dict[int, Instruction], entries: Iterable[int]) -> Ways:
+    """Follows all jumps. A tracepoint that is off has no jump to its code."""
+    before: dict[int, list[int]] = defaultdict(list)
+    ends: list[int] = []
+    entered: set[int] = set()
+    left = [address for address in entries if address in code]
+    while left:
+        address = left.pop()
+        if address in entered or address not in code:
+            continue
+        entered.add(address)
+        after = following(code, address)
+        if after is None:
+            ends.append(address)
+        for target in after or []:
+            before[target].append(address)
+            left.append(target)
+    returning: set[int] = set()
+    while ends:
+        address = ends.pop()
+        if address not in returning:
+            returning.add(address)
+            ends.extend(before[address])
+    return Ways(entered, returning)
 
 
 def room_of(name: str) -> str:
@@ -141,7 +166,7 @@ def sort(
     blocks: Sequence[tuple[int, bool]],
     symbols: Sequence[tuple[int, str, str]],
     unused: Container[str],
-    code: dict[int, Instruction],
+    open_ways: Ways,
 ) -> Sorted:
     """Sorts blocks: their addresses, and whether they were reached.
 
@@ -153,13 +178,12 @@ def sort(
     for address, reached in blocks:
         index = bisect.bisect_right(starts, address) - 1
         _, symbol, name = symbols[index]
-        after = "" if reached else leads_to(code, address)
         if not reached and symbol in unused:
             result.uncalled += 1
-        elif _PANIC.search(after):
-            result.panics += 1
-        elif _TRACE.search(after):
+        elif not reached and address not in open_ways.entered:
             result.traces += 1
+        elif not reached and address not in open_ways.returning:
+            result.panics += 1
         else:
             if index not in functions:
                 functions[index] = Function(name)
@@ -208,7 +232,9 @@ def show(program: build.Program, targets: Sequence[str]) -> None:
     unused = visible(capture(["readelf", "-sW", str(program.module)]).splitlines()) - used
     objdump = ["objdump", "-d", "--no-show-raw-insn", str(program.path)]
     code = instructions(capture(objdump).splitlines())
-    found = sort(_blocks(program, targets), _symbols(program.path), unused, code)
+    symbols = _symbols(program.path)
+    open_ways = ways(code, (address for address, _, _ in symbols))
+    found = sort(_blocks(program, targets), symbols, unused, open_ways)
     say(f"{'room':<10} {'blocks':>7} {'reached':>8} {'functions':>10} {'reached':>8}")
     for name, room in sorted(found.rooms.items()):
         called = sum(1 for f in room.functions if f.reached)

@@ -31,6 +31,21 @@ static void guess(struct h_qp *qp, u32 xid)
 			wr->guessed = true;
 }
 
+static void hear(struct h_qp *qp, u32 xid)
+{
+	qp->heard[qp->heard_count++ % ARRAY_SIZE(qp->heard)] = xid;
+}
+
+bool h_heard(const struct h_qp *qp, u32 xid)
+{
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(qp->heard) && i < qp->heard_count; i++)
+		if (qp->heard[i] == xid)
+			return true;
+	return qp->heard_count > ARRAY_SIZE(qp->heard);
+}
+
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 {
 	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
@@ -40,8 +55,10 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 	memcpy((void *)wr->addr, message, len);
 	if (h_alter)
 		len = h_alter((void *)wr->addr, min(len, wr->len));
-	if (h_hostile && len >= 4)
+	if (h_fuzzed && len >= 4) {
 		guess(qp, get_unaligned_be32((void *)wr->addr));
+		hear(qp, get_unaligned_be32((void *)wr->addr));
+	}
 	wr->byte_len = len;
 	if (key) {
 		wr->wc_flags = IB_WC_WITH_INVALIDATE;

@@ -132,6 +132,9 @@ static void put_lists(struct h_writer *out, u32 key, u64 addr)
 		put_chunk(out, key, addr);
 }
 
+/* Message type RDMA_MSGP of RFC 5666, with an alignment and a threshold. */
+#define PADDED		2
+
 /* A call with any chunks. */
 static void ask_oddly(void)
 {
@@ -153,6 +156,10 @@ static void ask_oddly(void)
 	h_put(&out, 1);
 	h_put(&out, 1 + (type >> 4));
 	h_put(&out, type & 15);
+	if ((type & 15) == PADDED) {
+		h_put(&out, h_input_number());
+		h_put(&out, h_input_number());
+	}
 	put_lists(&out, key, addr);
 	if (type & 0x80)
 		h_put(&out, h_input_number());
@@ -230,6 +237,7 @@ static void tune(void)
 	h_tune("max_requests", 4 + (which >> 4));
 	h_tune("max_outbound_read_requests", which & 2 ? 1 : 16);
 	h_tune("max_version", which & 4 ? 1 : 2);
+	h_tune("read_chunks", which >> 3 & 1);
 }
 
 /* --- Calls to the requester --- */

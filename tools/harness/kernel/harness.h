@@ -73,7 +73,6 @@
 
 /* Reports a violated rule and ends the program. */
 #define h_violation(format, ...) u_fail("violation: " format, ##__VA_ARGS__)
-/* Ends the program if a condition does not hold. */
 #define h_expect(condition, format, ...) \
 	do { if (!(condition)) u_fail(format, ##__VA_ARGS__); } while (0)
 
@@ -281,6 +280,7 @@ struct h_qp {
 	struct rdma_cm_id *id;
 	enum ib_qp_state state;		/* the state to which the module moved it */
 	int class;			/* the traffic class of its packets; -1: the default */
+	u32 heard[128], heard_count;	/* XIDs of the hostile peer's messages */
 };
 
 int h_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
@@ -377,7 +377,7 @@ u32 h_call_key(const struct h_call *call, unsigned int n);
 /* Whether each reply to a call of the server has a higher XID than the one before. */
 extern bool h_replies_ascend;
 extern unsigned int h_backward_replies;
-extern unsigned int h_dones;	/* RDMA_DONEs that the responder has received */
+extern unsigned int h_dones;	/* RDMA_DONEs that it has received */
 
 /* --- reply.c --- */
 enum h_invalidate { H_INV_NONE, H_INV_OWN, H_INV_KEY };
@@ -552,41 +552,6 @@ const char *h_file_read(const char *name);	/* a file in debugfs; NULL: there is 
 const char *h_statistics(void);	/* the transport's line of mountstats */
 extern unsigned int h_warnings;
 
-/* --- schedule.c --- */
-#define H_RPCS 3
-
-/* A set of RPCs that are in flight together, and the events that may occur. */
-struct h_setting {
-	const char *name;
-	unsigned int count;
-	enum h_kind_number kinds[H_RPCS];
-	enum h_invalidate how[H_RPCS];
-	bool either;		/* each reply may invalidate remotely, or not */
-	bool again;		/* each reply may come twice */
-	bool anew;		/* each call may be retransmitted once, as for NFSv3 */
-	bool disconnect;	/* the connection may be lost, once */
-	bool at_once;		/* a message is handled when it arrives */
-	bool slow;		/* the driver sleeps while it maps a region */
-	bool prune;		/* equal states are followed once, but not by explore-all */
-};
-
-#define H_EVENTS 48
-#define H_EVENT_NAME 4
-
-/* How the events of a setting are found, and occur. */
-struct h_rules {
-	void (*begin)(const void *setting);
-	/* Writes the names of the events that may occur next. Returns their number. */
-	unsigned int (*events)(char names[H_EVENTS][H_EVENT_NAME]);
-	void (*event)(const char *name);
-	/* Lets all RPCs end, and checks that nothing is left. */
-	void (*end)(void);
-	/* Returns a hash of the state. */
-	u64 (*look)(void);
-};
-
-extern const struct h_rules h_client_rules;
-
 /* --- scenario.c, faults.c, growth.c, explore.c, bench.c --- */
 struct h_scenario {
 	const char *name;
@@ -604,6 +569,7 @@ int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 
 #include "hostile.h"
+#include "schedule.h"
 #include "scenarios.h"
 
 #endif /* HARNESS_H */

@@ -17,6 +17,9 @@ extern u32 (*h_alter)(u8 *message, u32 len);
 void h_mr_given_up(const struct h_qp *qp, u32 key);
 bool h_mr_is_given_up(const struct h_qp *qp, u32 key);
 
+/* Returns whether a message with this XID has arrived, or may have. */
+bool h_heard(const struct h_qp *qp, u32 xid);
+
 /* The requester has no call any more. */
 void h_requester_reset(void);
 /* Gives one of its two pieces of memory to a call that it does not encode itself. */

@@ -153,6 +153,9 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	if (is_backward_reply(call, &cursor)) {
 		h_expect(!h_replies_ascend || call->xid > answered,
 			 "violation: a reply has XID %#x after %#x", call->xid, answered);
+		if (h_fuzzed && !h_heard(qp, call->xid))
+			h_violation("a reply has XID %#x, which no message of this connection has",
+				    call->xid);
 		answered = call->xid;
 		h_backward_replies++;
 		u_free(call);

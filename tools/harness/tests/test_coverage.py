@@ -25,7 +25,8 @@ SYMBOLS = [
 CODE = """
 0000000000000100 <_ROne>:
      100:\tmov    %rax,%rbx
-     104:\tjo     120 <_ROne+0x20>
+     104:\tjo     108 <_ROne+0x8>
+     106:\tjmp    120 <_ROne+0x20>
      108:\tincb   0x10(%rip)
      10c:\tjmp    130 <_ROne+0x30>
      110:\tincb   0x10(%rip)
@@ -35,6 +36,7 @@ CODE = """
      130:\tcall   800 <_RN9panicking3fmt>
      134:\tud2
 """
+WAYS = coverage.ways(coverage.instructions(CODE.splitlines()), [0x100])
 
 
 @pytest.mark.parametrize(
@@ -67,9 +69,8 @@ def test_visible() -> None:
 
 
 def test_blocks_are_sorted() -> None:
-    code = coverage.instructions(CODE.splitlines())
     blocks = [(a, a == 0x100) for a in (0x100, 0x108, 0x110, 0x120, 0x140)]
-    found = coverage.sort(blocks, SYMBOLS, {"_RTwo"}, code)
+    found = coverage.sort(blocks, SYMBOLS, {"_RTwo"}, WAYS)
     assert (found.panics, found.traces, found.uncalled) == (1, 1, 1)
     assert list(found.rooms) == ["conn"]
     (function,) = found.rooms["conn"].functions
@@ -78,7 +79,6 @@ def test_blocks_are_sorted() -> None:
 
 
 def test_a_block_that_was_reached_counts() -> None:
-    code = coverage.instructions(CODE.splitlines())
-    found = coverage.sort([(0x108, True), (0x140, True)], SYMBOLS, {"_RTwo"}, code)
+    found = coverage.sort([(0x108, True), (0x140, True)], SYMBOLS, {"_RTwo"}, WAYS)
     assert (found.panics, found.uncalled) == (0, 0)
     assert found.rooms["wire"].share() == 100
