@@ -18,7 +18,6 @@ mod cache;
 mod net;
 mod pages;
 mod payload;
-mod pool;
 mod scope;
 mod sections;
 
@@ -26,7 +25,6 @@ pub(crate) use cache::{Cached, CachedBox, CachedVec, MemCache, NumaAlloc};
 pub(crate) use net::{Net, SockAddr, Storage};
 pub(crate) use pages::{is_shared, Page, PageRef};
 pub(crate) use payload::Payload;
-pub(crate) use pool::PagePool;
 pub(crate) use scope::MemallocScope;
 pub(crate) use sections::Sections;
 

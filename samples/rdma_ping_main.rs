@@ -47,6 +47,8 @@ mod rooms {
     pub(crate) mod rdma;
     pub(crate) mod work;
 }
+#[path = "../rust/text.rs"]
+mod text;
 use rooms::{compat, mem, rdma, work};
 
 mod rdma_ping {
@@ -62,7 +64,7 @@ mod rdma_ping {
 }
 
 use mem::{Net, SockAddr};
-use rdma::device::Registration;
+use rdma::device::{Change, Registration};
 use rdma::listen::Listener;
 use rdma_ping::pair::Pair;
 use rdma_ping::waiter::Waiter;
@@ -182,8 +184,11 @@ impl Kept {
         drop(pair);
     }
 
-    /// Handles the removal of the device. May sleep.
-    fn device_removed(&self) {
+    /// Handles a change of the device. May sleep.
+    fn device_changed(&self, change: Change) {
+        if matches!(change, Change::PortDown(_)) {
+            return;
+        }
         pr_info!("the device is being removed\n");
         self.held.lock().removing = true;
         self.release();
@@ -240,7 +245,7 @@ impl Test {
 
     /// Returns the address to listen on.
     fn addr(&self) -> SockAddr {
-        SockAddr::v4(self.addr, self.port)
+        SockAddr::new(self.addr, self.port)
     }
 
     fn connect(&self) -> Result<Pair> {
@@ -311,7 +316,7 @@ impl Test {
 
     /// Connects to a port where no listener is. Succeeds if that is refused.
     fn refused_at(&self, port: u16) -> Result {
-        let addr = SockAddr::v4(self.addr, port);
+        let addr = SockAddr::new(self.addr, port);
         Pair::refused(Net::init(), &addr, &self.devices, &self.kept)
     }
 }

@@ -219,7 +219,7 @@ impl Connection for Dialogue {
     }
 
     fn remote(&self) -> SockAddr {
-        SockAddr::v4([192, 0, 2, 1], 0)
+        SockAddr::new([192, 0, 2, 1], 0)
     }
 
     fn has_room(&self) -> bool {

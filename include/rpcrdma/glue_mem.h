@@ -6,12 +6,14 @@
 #ifndef _RPCRDMA_GLUE_MEM_H
 #define _RPCRDMA_GLUE_MEM_H
 
+#include <linux/gfp_types.h>
 #include <linux/mm_types.h>
 #include <net/net_namespace.h>
 
 struct page *rr_virt_to_page(const void *addr);
 void *rr_page_to_virt(const struct page *page);
 void rr_put_page(struct page *page);
+unsigned long rr_alloc_pages_bulk(gfp_t flags, int n, struct page **pages);
 void rr_release_pages(struct page **pages, int n);
 u64 rr_net_cookie(const struct net *net);
 struct net *rr_get_net(struct net *net);

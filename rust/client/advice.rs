@@ -2,7 +2,7 @@
 
 //! Log lines about a mount that cannot connect: each line names the cause and the next step.
 //!
-//! The rows of [`ADVICE`] are also in section ERRORS of Documentation/admin-guide.rst:
+//! The rows of [`Reason`] are also in section ERRORS of Documentation/admin-guide.rst:
 //! tools/checks/errors_table.py writes them there.
 
 use kernel::fmt;
@@ -12,129 +12,103 @@ use super::transport::Client;
 use crate::sunrpc::xprt::Xprt;
 
 /// Why an attempt to connect failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[repr(u32)]
-pub(super) enum Reason {
-    Refused = 1,
-    Unreachable,
-    HostUnreachable,
-    TimedOut,
-    Unresolved,
-    Lost,
-    /// The server supports none of our versions.
-    Version,
-    /// The server closed the first connection before its first reply.
-    Left,
-    /// The server accepted the first connection and does not answer.
-    Mute,
-    /// The server's answer to CONF_RDMA is not acceptable.
-    Conf,
-    /// The device lacks something that this module needs.
-    Unfit,
-    /// A step on this host failed for lack of memory.
-    NoMemory,
-    /// A step on this host failed.
-    Local,
+///
+/// The comment of each reason quotes the output of the mount command, for the guide.
+#[derive(Clone, Copy)]
+pub(super) struct Reason {
+    /// Tells reasons apart; not 0, and less than 2 to the power of [`REASON_BITS`].
+    number: u32,
+    cause: &'static str,
+    /// The next step of the administrator.
+    next: &'static str,
 }
 
-/// For each reason: the output of the mount command, the cause, and the next step.
-const ADVICE: [(Reason, &str, &str, &str); 13] = [
-    (
-        Reason::Refused,
-        "Connection refused",
-        "the host answers, but nothing listens there for RDMA on this port",
-        "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
-    ),
-    (
-        Reason::Unreachable,
-        "Network is unreachable",
-        "no route leads to the address, or none that RDMA can use",
-        "ip route get ADDRESS, and rdma link",
-    ),
-    (
-        Reason::HostUnreachable,
-        "No route to host",
-        "no route leads to the host, or the connection manager failed to reach it",
-        "ip neighbour, and ping the address",
-    ),
-    (
-        Reason::TimedOut,
-        "Connection timed out",
-        "the server does not answer connection requests",
-        "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
-    ),
-    (
-        Reason::Unresolved,
-        "Protocol error",
-        "no RDMA device of this host leads to the address, or no host has it",
-        "ip route get ADDRESS, ip neighbour, and rdma link",
-    ),
-    (
-        Reason::Lost,
-        "no message, it retries",
-        "the server ended the handshake, or knows the queue pair from an older connection",
-        "check the log of the server",
-    ),
-    (
-        Reason::Version,
-        "mount system call failed",
-        "the server supports no version of RPC-over-RDMA that this mount may use",
-        "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
-    ),
-    (
-        Reason::Left,
-        "no message, it waits",
-        "the server ended the connection before its first reply",
-        "check the log of the server, and whether the port is nfsd's",
-    ),
-    (
-        Reason::Mute,
-        "no message, it waits",
-        "the server accepted the connection, but answers no call",
-        "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
-    ),
-    (
-        Reason::Conf,
-        "Connection refused",
-        "the answer of the server to CONF_RDMA is not acceptable",
-        "sysctl sunrpc.rdma_conf=0",
-    ),
-    (
-        Reason::Unfit,
-        "Protocol error",
-        "this device cannot be used",
-        "a mount over another device, or with proto=tcp",
-    ),
-    (
-        Reason::NoMemory,
-        "no message, it waits",
-        "this host lacks memory",
-        "free memory, or lower sunrpc.rdma_slot_table_entries",
-    ),
-    (
-        Reason::Local,
-        "no message, it waits",
-        "a step on this host failed",
-        "check the log for messages of the driver before this one",
-    ),
-];
+/// Nothing listens at the address (mount: "Connection refused").
+pub(super) const REFUSED: Reason = Reason {
+    number: 1,
+    cause: "the host answers, but nothing listens there for RDMA on this port",
+    next: "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
+};
+/// There is no route to the address (mount: "Network is unreachable").
+pub(super) const UNREACHABLE: Reason = Reason {
+    number: 2,
+    cause: "no route leads to the address, or none that RDMA can use",
+    next: "ip route get ADDRESS, and rdma link",
+};
+/// There is no route to the host (mount: "No route to host").
+pub(super) const HOST_UNREACHABLE: Reason = Reason {
+    number: 3,
+    cause: "no route leads to the host, or the connection manager failed to reach it",
+    next: "ip neighbour, and ping the address",
+};
+/// No answer has arrived in time (mount: "Connection timed out").
+pub(super) const TIMED_OUT: Reason = Reason {
+    number: 4,
+    cause: "the server does not answer connection requests",
+    next: "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
+};
+/// The address was not resolved (mount: "Protocol error").
+pub(super) const UNRESOLVED: Reason = Reason {
+    number: 5,
+    cause: "no RDMA device of this host leads to the address, or no host has it",
+    next: "ip route get ADDRESS, ip neighbour, and rdma link",
+};
+/// The handshake was interrupted (mount: "no message, it retries").
+pub(super) const LOST: Reason = Reason {
+    number: 6,
+    cause: "the server ended the handshake, or knows the queue pair from an older connection",
+    next: "check the log of the server",
+};
+/// The server supports none of our versions (mount: "mount system call failed").
+pub(super) const VERSION: Reason = Reason {
+    number: 7,
+    cause: "the server supports no version of RPC-over-RDMA that this mount may use",
+    next: "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
+};
+/// The server closed the first connection before its first reply (mount: "no message, it waits").
+pub(super) const LEFT: Reason = Reason {
+    number: 8,
+    cause: "the server ended the connection before its first reply",
+    next: "check the log of the server, and whether the port is nfsd's",
+};
+/// The server accepted the first connection and does not answer (mount: "no message, it waits").
+pub(super) const MUTE: Reason = Reason {
+    number: 9,
+    cause: "the server accepted the connection, but answers no call",
+    next: "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
+};
+/// The server's answer to CONF_RDMA is not acceptable (mount: "Connection refused").
+pub(super) const CONF: Reason = Reason {
+    number: 10,
+    cause: "the answer of the server to CONF_RDMA is not acceptable",
+    next: "sysctl sunrpc.rdma_conf=0",
+};
+/// The device lacks something that this module needs (mount: "Protocol error").
+pub(super) const UNFIT: Reason = Reason {
+    number: 11,
+    cause: "this device cannot be used",
+    next: "a mount over another device, or with proto=tcp",
+};
+/// A step on this host failed for lack of memory (mount: "no message, it waits").
+pub(super) const NO_MEMORY: Reason = Reason {
+    number: 12,
+    cause: "this host lacks memory",
+    next: "free memory, or lower sunrpc.rdma_slot_table_entries",
+};
+/// A step on this host failed (mount: "no message, it waits").
+pub(super) const LOCAL: Reason = Reason {
+    number: 13,
+    cause: "a step on this host failed",
+    next: "check the log for messages of the driver before this one",
+};
 
 /// The number of bits of a [`Reason`].
 const REASON_BITS: u32 = 8;
 
-impl Reason {
-    /// Returns the cause and the next step.
-    fn advice(self) -> Option<(&'static str, &'static str)> {
-        let row = ADVICE.iter().find(|(reason, ..)| *reason == self)?;
-        Some((row.2, row.3))
-    }
-}
-
 /// Logs why a mount cannot connect, unless the last line about it gave the same reason.
 #[cold]
 pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
-    // CAST: the discriminant of a `repr(u32)` enum.
-    if xprt.data().is_new_complaint(reason as u32) {
+    if xprt.data().is_new_complaint(reason.number) {
         write(xprt, reason, &"");
     }
 }
@@ -143,20 +117,18 @@ pub(super) fn log(xprt: &Xprt<Client>, reason: Reason) {
 /// same. `what` names the step, and ends with a colon and a space.
 #[cold]
 pub(super) fn log_local(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
-    // CAST: the discriminant of a `repr(u32)` enum. The number of connections may lose its high
-    // bits: it only has to differ from the number before.
-    let complaint = reason as u32 | (xprt.counts().connects as u32) << REASON_BITS;
+    // CAST: The number of connections may lose its high bits: it only has to differ from the number
+    // before.
+    let complaint = reason.number | (xprt.counts().connects as u32) << REASON_BITS;
     if xprt.data().is_new_complaint(complaint) {
         write(xprt, reason, what);
     }
 }
 
 fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
-    if let Some((cause, next)) = reason.advice() {
-        let shown = xprt.shown();
-        let (addr, port) = (shown.addr, shown.port);
-        pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
-    }
+    let (shown, Reason { cause, next, .. }) = (xprt.shown(), reason);
+    let (addr, port) = (shown.addr, shown.port);
+    pr_warn!("connecting to {addr} port {port}: {what}{cause}; next: {next}\n");
 }
 
 /// Logs that a call has failed because the DMA layer had no space for it. For each mount at most
@@ -179,36 +151,7 @@ pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
 /// Returns the reason for an error on this host.
 pub(super) const fn local(error: Error) -> Reason {
     match error {
-        ENOMEM => Reason::NoMemory,
-        _ => Reason::Local,
-    }
-}
-
-#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-#[kernel::prelude::kunit_tests(rpcrdma_client_advice)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_reason_has_advice() {
-        for reason in [
-            Reason::Refused,
-            Reason::Unreachable,
-            Reason::HostUnreachable,
-            Reason::TimedOut,
-            Reason::Unresolved,
-            Reason::Lost,
-            Reason::Version,
-            Reason::Left,
-            Reason::Mute,
-            Reason::Conf,
-            Reason::Unfit,
-            Reason::NoMemory,
-            Reason::Local,
-        ] {
-            assert!(reason
-                .advice()
-                .is_some_and(|(cause, next)| !cause.is_empty() && !next.is_empty()));
-        }
+        ENOMEM => NO_MEMORY,
+        _ => LOCAL,
     }
 }

@@ -2,16 +2,20 @@
 
 //! Tunables, and the sizes that follow from them and from the limits of a device.
 
+use core::net::IpAddr;
+
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
+use crate::compat::casts::u32_as_usize;
 use crate::conn::connection::{Demand, Queues};
+use crate::mem::SockAddr;
 use crate::proto::backward;
 use crate::proto::session::{least_receive, SPARE_RECEIVES};
 use crate::proto::version::Setting;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::holds_chain;
-use crate::sunrpc::sysctl::{EnumSysctl, IntSysctl, Sysctl};
+use crate::sunrpc::sysctl::{AddrSysctl, EnumSysctl, IntSysctl, Sysctl};
 use crate::wire::cm_private::{Settings, Size, Versions};
 
 /// Sizes and counts of one transport. Lengths are in bytes.
@@ -38,6 +42,8 @@ static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"
 pub(super) static PADDING: IntSysctl = IntSysctl::new(c"rdma_inline_write_padding", 0, 0, 4096);
 /// The traffic class of a connection's packets; -1 for the default of the device's port.
 pub(super) static TRAFFIC_CLASS: IntSysctl = IntSysctl::new(c"rdma_traffic_class", -1, -1, 255);
+/// The local addresses of connections; none for those that the routes select.
+static LOCAL_ADDRS: AddrSysctl = AddrSysctl::new(c"rdma_local_addrs");
 /// This tunable has no effect, as in the stock module; scripts may set it.
 static MEMREG: IntSysctl = IntSysctl::new(c"rdma_memreg_strategy", 5, 0, 6);
 /// This tunable has no effect, as in the stock module; scripts may set it.
@@ -46,8 +52,9 @@ static PAD_OPTIMIZE: IntSysctl = IntSysctl::new(c"rdma_pad_optimize", 0, i32::MI
 /// The directory of [`KNOBS`] below `/proc/sys`.
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
-/// The tunables: names, defaults and ranges of the stock module, and two that only this module has.
-pub(crate) static KNOBS: [&dyn Sysctl; 8] = [
+/// The tunables: names, defaults and ranges of the stock module, and those that only this module
+/// has.
+pub(crate) static KNOBS: [&dyn Sysctl; 9] = [
     &SLOTS,
     &INLINE_READ,
     &INLINE_WRITE,
@@ -55,6 +62,7 @@ pub(crate) static KNOBS: [&dyn Sysctl; 8] = [
     &MEMREG,
     &PAD_OPTIMIZE,
     &TRAFFIC_CLASS,
+    &LOCAL_ADDRS,
     &VERSION,
 ];
 
@@ -96,6 +104,24 @@ impl Config {
             },
         }
     }
+}
+
+/// Returns the local addresses of the family of `peer`, beginning with the one whose turn is
+/// number `turn`.
+pub(super) fn local_addrs(peer: &SockAddr, turn: u32) -> impl Iterator<Item = SockAddr> {
+    in_turn(LOCAL_ADDRS.get(), peer.family(), u32_as_usize(turn))
+}
+
+fn in_turn(
+    ips: impl Iterator<Item = IpAddr> + Clone,
+    family: u16,
+    turn: usize,
+) -> impl Iterator<Item = SockAddr> {
+    let addrs = ips.map(|ip| SockAddr::new(ip, 0));
+    let usable = addrs.filter(move |addr| addr.family() == family);
+    let count = usable.clone().count();
+    let first = turn.checked_rem(count).unwrap_or(0);
+    usable.cycle().skip(first).take(count)
 }
 
 /// The maximum number of segments in a chunk that we offer. With all segments of a call, the header
@@ -220,6 +246,26 @@ mod tests {
         inline_receive: 4096,
         version: Setting::Auto,
     };
+
+    #[test]
+    fn each_turn_begins_with_the_next_address_of_the_family() {
+        let [a, b, c] = [[192, 0, 2, 1], [192, 0, 2, 2], [192, 0, 2, 3]].map(IpAddr::from);
+        let six = IpAddr::from([1; 16]);
+        let of = |ips: &[IpAddr], like: IpAddr, turn: usize, wanted: &[IpAddr]| {
+            let family = SockAddr::new(like, 0).family();
+            let found = in_turn(ips.iter().copied(), family, turn);
+            let wanted = wanted.iter().map(|ip| SockAddr::new(*ip, 0).ip());
+            assert!(found.map(|addr| addr.ip()).eq(wanted));
+        };
+        let list = [a, six, b, c];
+        of(&list, a, 0, &[a, b, c]);
+        of(&list, a, 1, &[b, c, a]);
+        of(&list, a, 5, &[c, a, b]);
+        of(&list, a, usize::MAX, &[a, b, c]);
+        of(&list, six, 1, &[six]);
+        of(&[a, b], six, 1, &[]);
+        of(&[], a, 7, &[]);
+    }
 
     fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {
         Limits {

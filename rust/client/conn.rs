@@ -148,8 +148,9 @@ fn failed(conn: &Conn, qp: &QueuePair, (tag, fenced): (Tag, Option<&Slot>), erro
 impl DebugInfo for Endpoint {
     /// The calls are counted here, so that sending a call costs nothing extra.
     fn show(&self) -> Up {
-        let role = self.requester();
-        let (calls, used) = SlotTable::of(self.shared().owner()).calls(self.epoch());
+        let (role, owner) = (self.requester(), self.shared().owner());
+        let (calls, used) = SlotTable::of(owner).calls(self.epoch());
+        let counts = owner.counts();
         Up {
             credits: Credits {
                 limit: role.credits.requested(),
@@ -159,6 +160,7 @@ impl DebugInfo for Endpoint {
             calls,
             regions: self.regions.counts().into(),
             silent: role.silence.silent(),
+            transport: Some((counts.xprt, counts.sends)),
             ..self.describe()
         }
     }

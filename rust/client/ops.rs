@@ -8,7 +8,7 @@ use kernel::seq_print;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
-use super::advice::{self, Reason};
+use super::advice;
 use super::backchannel;
 use super::call::send::PrepareError;
 use super::call::slot::Slot;
@@ -115,6 +115,7 @@ impl Transport for Client {
         // queue pair of the new connection can receive.
         xprt.reset_congestion();
         let made = connect::connect(self, xprt, self.next_epoch());
+        self.note_answer(matches!(made, Ok(_) | Err(ConnectError::Refused)));
         conn::show_attempt(self, xprt, &made);
         let rc = made.as_ref().err().map_or(0, |error| error.to_errno());
         let status = if rc == 0 { 1 } else { rc };
@@ -149,7 +150,7 @@ impl Transport for Client {
     fn check_liveness(&self, xprt: &Xprt<Self>) {
         if let Some(ep) = self.endpoint() {
             if ep.check_silence(|| SlotTable::of(xprt).unanswered(ep.epoch())) {
-                advice::log_unanswered(xprt, Reason::Mute);
+                advice::log_unanswered(xprt, advice::MUTE);
             }
             session::check(&ep, &self.config.refreshed());
             // The connection has taken the memory that it needs.
@@ -205,7 +206,7 @@ fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     session::lost(xprt, ep.shared(), ep.cause());
     let loss = ep.loss();
     if loss.is_unwanted() {
-        advice::log_unanswered(xprt, Reason::Left);
+        advice::log_unanswered(xprt, advice::LEFT);
     }
     if let Some(registered) = client.registered.as_ref() {
         registered.down(loss);

@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
-use super::config::Config;
+use super::config::{self, Config};
 use super::endpoint::Endpoint;
 use crate::conn::peers::PeerTable;
 use crate::conn::registry::{Registered, Registry};
@@ -38,6 +38,10 @@ pub(crate) struct Client {
     pub(super) stats: Stats,
     /// The number of the latest attempt to connect.
     attempts: Atomic<u32>,
+    /// The transport's turn among the local addresses; fixed, so that a mount stays balanced.
+    turn: u32,
+    /// The number of attempts in a row to which the server did not answer.
+    misses: Atomic<u32>,
     /// The connection, from when it is established until it is closed.
     #[pin]
     pub(super) endpoint: SpinLock<Option<Arc<Endpoint>>>,
@@ -59,6 +63,9 @@ pub(crate) struct Client {
     complaint: Atomic<u32>,
 }
 
+/// The number of transports so far.
+static TURNS: Atomic<u32> = Atomic::new(0);
+
 impl Client {
     /// Makes a transport without a connection. `backward_max` is the longest message in the
     /// backward direction that any first connection can carry, in bytes. May sleep.
@@ -75,6 +82,8 @@ impl Client {
             config,
             stats: Stats::new(),
             attempts: Atomic::new(0),
+            turn: TURNS.fetch_add(1, Relaxed),
+            misses: Atomic::new(0),
             endpoint <- new_spinlock!(None, "rpcrdma::Client::endpoint"),
             store: MemCache::new()?,
             context,
@@ -85,6 +94,21 @@ impl Client {
             lingering: Atomic::new(0),
             complaint: Atomic::new(0),
         })
+    }
+
+    /// Returns the local addresses for the next connection to `peer`, in the order of preference.
+    /// After an attempt without an answer the order begins with the next address.
+    pub(super) fn local_addrs(&self, peer: &SockAddr) -> impl Iterator<Item = SockAddr> {
+        let turn = self.turn.wrapping_add(self.misses.load(Relaxed));
+        config::local_addrs(peer, turn)
+    }
+
+    /// Records whether the server answered the latest attempt to connect.
+    pub(super) fn note_answer(&self, answered: bool) {
+        // Only one connection is made at a time, so no other context counts.
+        let misses = self.misses.load(Relaxed).wrapping_add(1);
+        self.misses
+            .store(if answered { 0 } else { misses }, Relaxed);
     }
 
     /// Returns the connection, if there is one.

@@ -22,7 +22,6 @@ use crate::rdma::device::Limits;
 use crate::rdma::mr::PoolCounts;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig, DRAIN_SEND_WRS};
-use crate::text::StackString;
 
 /// An established connection.
 ///
@@ -143,7 +142,7 @@ impl<R: Role> Connection<R> {
         let (shared, qp) = (self.shared(), self.qp());
         let terms = shared.terms();
         Up {
-            device: StackString::new(&fmt!("{}", self.pd().as_device().name())),
+            device: self.pd().as_device().name(),
             port: self.parts.cm.port(),
             thresholds: terms.thresholds(),
             generation: shared
@@ -156,6 +155,7 @@ impl<R: Role> Connection<R> {
             receives: qp.receives(),
             send_queue: qp.send_queue(),
             silent: 0,
+            transport: None,
         }
     }
 

@@ -43,9 +43,6 @@ pub(crate) fn request<O: XprtRef>(
         initiator_depth: own,
         responder_resources: reads,
         retry_count: RETRIES,
-        // A peer that has posted no Receive has broken the credit rules.
-        rnr_retry_count: 0,
-        flow_control: false,
         traffic_class: None,
     })
 }
@@ -80,13 +77,8 @@ impl<R: Role> Connection<R> {
             initiator_depth: reads,
             // A requester reads a responder's memory only if replies may have read chunks.
             responder_resources: served,
-            // The peer's request says how often this side's device retransmits a packet, or a
-            // message for which the peer has no Receive.
+            // The peer's request says how often this side's device retransmits a packet.
             retry_count: 0,
-            // This limits the peer's messages. A peer that finds no Receive here has exceeded its
-            // grant.
-            rnr_retry_count: 0,
-            flow_control: false,
             traffic_class,
         })
     }

@@ -16,10 +16,11 @@ use kernel::time::{msecs_to_jiffies, Jiffies};
 
 use super::role::XprtRef;
 use super::traced;
+use crate::compat::code::EHOSTUNREACH;
 use crate::observe::trace;
 use crate::proto::conn::{Conn, Event, Failure, State, Step};
 use crate::rdma::cm::{CmEvent, CmHandler};
-use crate::rdma::device::{Device, Lease, Name, Registration};
+use crate::rdma::device::{Change, Device, Lease, Name, Registration};
 use crate::rdma::listen::Request;
 use crate::wire::cm_private::{self, Settings};
 
@@ -164,19 +165,31 @@ impl<O: XprtRef> Lifecycle<O> {
         progress.conn.failure().map_or(Ok(()), Err)
     }
 
-    /// Leases `device` for the connection. May sleep.
+    /// Leases `device` for the connection. The connection ends when `port` loses its link; `None`
+    /// lets the queue pair repeat its packets until the link is back, or for too long. May sleep.
     ///
     /// # Errors
     ///
-    /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
+    /// `EHOSTUNREACH` if `port` has no link; `ENETUNREACH` if the device is being removed;
+    /// `ENOMEM`.
     pub(crate) fn lease(
         self: &Arc<Self>,
         devices: &Registration,
         device: &Device,
+        port: Option<u32>,
     ) -> Result<Lease> {
         let (this, name) = (self.clone(), device.name());
-        let removed = move || this.device_removed(&name);
-        devices.lease(device, Arc::new(removed, GFP_KERNEL)?)
+        let changed = move |change| match change {
+            Change::Removed => this.device_removed(&name),
+            Change::PortDown(down) if port == Some(down) => this.end(Event::AddrChange),
+            Change::PortDown(_) => {}
+        };
+        let lease = devices.lease(device, Arc::new(changed, GFP_KERNEL)?)?;
+        match port {
+            // The link was lost before the lease reported changes.
+            Some(port) if !device.is_active(port) => Err(EHOSTUNREACH),
+            _ => Ok(lease),
+        }
     }
 
     /// Closes the connection, whose device is being removed. May sleep.
@@ -254,7 +267,7 @@ mod tests {
         }
 
         fn address(&self) -> SockAddr {
-            SockAddr::v4([192, 0, 2, 1], 20049)
+            SockAddr::new([192, 0, 2, 1], 20049)
         }
 
         fn is_abandoned(&self) -> bool {

@@ -110,11 +110,11 @@ mod tests {
 
     /// Returns whether version one must be used with the peer at `ADDRESS` and `port`.
     fn is_one_only(table: &PeerTable, port: u16) -> bool {
-        table.is_one_only(Net::init(), &SockAddr::v4(ADDRESS, port))
+        table.is_one_only(Net::init(), &SockAddr::new(ADDRESS, port))
     }
 
     fn note(table: &PeerTable, port: u16, memory: Memory) {
-        table.note(Net::init(), &SockAddr::v4(ADDRESS, port), memory);
+        table.note(Net::init(), &SockAddr::new(ADDRESS, port), memory);
     }
 
     #[test]
@@ -123,7 +123,7 @@ mod tests {
         assert!(!is_one_only(&table, 20049));
         note(&table, 20049, Memory::OneOnly);
         assert!(is_one_only(&table, 20049) && !is_one_only(&table, 20050));
-        let other = SockAddr::v4([192, 0, 2, 2], 20049);
+        let other = SockAddr::new([192, 0, 2, 2], 20049);
         assert!(!table.is_one_only(Net::init(), &other));
         note(&table, 20049, Memory::Forget);
         assert!(!is_one_only(&table, 20049));

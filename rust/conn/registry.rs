@@ -306,6 +306,7 @@ mod tests {
                 receives: (0, 0),
                 send_queue: (0, 0),
                 silent: self.0,
+                transport: None,
             }
         }
 

@@ -4,6 +4,7 @@
  * scopes that Rust cannot call, and a member of a structure that it cannot see. Each
  * wrapper is named after what it calls or reads.
  */
+#include <linux/gfp.h>
 #include <linux/mm.h>
 #include <linux/sched/mm.h>
 #include <rpcrdma/glue_mem.h>
@@ -21,6 +22,11 @@ void *rr_page_to_virt(const struct page *page)
 void rr_put_page(struct page *page)
 {
 	put_page(page);
+}
+
+unsigned long rr_alloc_pages_bulk(gfp_t flags, int n, struct page **pages)
+{
+	return alloc_pages_bulk(flags, n, pages);
 }
 
 void rr_release_pages(struct page **pages, int n)

@@ -3,6 +3,7 @@
 //! Network namespaces and socket addresses, which `kernel::net` lacks in Linux 7.3.
 
 use core::mem::size_of;
+use core::net::IpAddr;
 use core::ptr::NonNull;
 
 use kernel::bindings;
@@ -130,25 +131,19 @@ impl SockAddr {
         this
     }
 
-    /// Makes a socket address of an IPv4 address and a port in host byte order.
-    #[allow(dead_code, reason = "for the sample rdma_ping")]
-    pub(crate) fn v4(addr: [u8; 4], port: u16) -> Self {
-        let mut storage = [0; size_of::<bindings::__kernel_sockaddr_storage>()];
-        // CAST: `AF_INET` fits the field of `struct sockaddr`.
-        let family = (bindings::AF_INET as u16).to_ne_bytes();
-        let port = port.to_be_bytes();
-        for (to, from) in storage.chunks_mut(2).zip([family, port]) {
-            to.copy_from_slice(&from);
-        }
-        for (to, from) in storage.iter_mut().skip(4).zip(addr) {
-            *to = from;
-        }
-        // INVARIANT: `sockaddr_in` is shorter than `sockaddr_storage`, and the bytes behind are
-        // zero.
-        Self {
-            storage,
-            len: size_of::<raw::sockaddr_in>(),
-        }
+    /// Makes a socket address of an IP address and a port in host byte order, without a scope.
+    pub(crate) fn new(ip: impl Into<IpAddr>, port: u16) -> Self {
+        let (family, at, octets): (_, _, &[u8]) = match &ip.into() {
+            IpAddr::V4(v4) => (bindings::AF_INET, 4, &v4.octets()),
+            IpAddr::V6(v6) => (bindings::AF_INET6, 8, &v6.octets()),
+        };
+        let mut storage = [0; size_of::<Storage>()];
+        // CAST: the families fit the field of `struct sockaddr`.
+        let head = [(family as u16).to_ne_bytes(), port.to_be_bytes()];
+        let copy = |(to, from): (&mut u8, &u8)| *to = *from;
+        storage.iter_mut().zip(head.as_flattened()).for_each(copy);
+        storage.iter_mut().skip(at).zip(octets).for_each(copy);
+        Self::from_storage(storage)
     }
 
     /// Returns the address family (`AF_INET`, `AF_INET6`).
@@ -230,7 +225,7 @@ mod tests {
 
     #[test]
     fn ipv4_addresses_are_mapped_into_ipv6() {
-        let v4 = SockAddr::v4([192, 0, 2, 1], 20049);
+        let v4 = SockAddr::new([192, 0, 2, 1], 20049);
         let mapped = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 1];
         assert_eq!(v4.ip(), mapped);
         assert_eq!(

@@ -15,7 +15,7 @@ use core::ptr::NonNull;
 
 use kernel::alloc::{Allocator, Flags, Vec};
 use kernel::bindings as k;
-use kernel::page::{self, PAGE_SIZE};
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::{Piece, PAGE};
@@ -61,18 +61,7 @@ impl PageRef {
     /// Puts all references of a vector, whose capacity stays. This costs less than dropping them
     /// one by one. Process context.
     pub(crate) fn put_all<A: Allocator>(pages: &mut Vec<Self, A>) {
-        let len = pages.len();
-        if len == 0 {
-            return;
-        }
-        // CAST: a vector of pointers is far shorter than 2^31.
-        // SAFETY: A `PageRef` is a pointer to a page. By the type invariants a reference is owned
-        // for each of the `len` entries. It is put here, and not a second time, because the vector
-        // forgets it.
-        unsafe {
-            forget_behind(pages, 0);
-            raw::rr_release_pages(pages.as_mut_ptr().cast(), len as i32);
-        }
+        release(pages);
     }
 }
 
@@ -102,33 +91,28 @@ pub(crate) unsafe fn is_shared(page: NonNull<k::page>) -> bool {
     unsafe { (&raw const (*page.as_ptr())._refcount.counter).read_volatile() != 1 }
 }
 
-/// Forgets all values but the first `len`, without dropping them.
-fn forget_behind<T, A: Allocator>(values: &mut Vec<T, A>, len: usize) {
-    let len = len.min(values.len());
-    // SAFETY: The vector is read once and overwritten, so that it is not freed. The parts are its
-    // own, with a length that is not longer.
-    unsafe {
-        let (first, _, capacity) = core::ptr::read(values).into_raw_parts();
-        core::ptr::write(values, Vec::from_raw_parts(first, len, capacity));
-    }
-}
+/// A [`PageRef`], or a transparent wrapper of it. No other type may be one.
+trait Owner {}
 
-/// Moves the last `n` pages of `from` to the end of `to`: fewer if there are fewer, or if `to`
-/// lacks space. Their order is kept.
-pub(super) fn move_last<A: Allocator, B: Allocator>(
-    from: &mut Vec<Page, A>,
-    to: &mut Vec<Page, B>,
-    n: usize,
-) {
-    let room = to.spare_capacity_mut();
-    let n = n.min(from.len()).min(room.len());
-    let left = from.len().wrapping_sub(n);
-    // SAFETY: `n` is at most the length of `from` and the room of `to`. Each page that is moved is
-    // owned by `to` alone, because `from` forgets it.
+impl Owner for PageRef {}
+
+impl Owner for Page {}
+
+/// Puts the references of a vector, and empties the vector.
+fn release<T: Owner, A: Allocator>(pages: &mut Vec<T, A>) {
+    let len = pages.len();
+    if len == 0 {
+        return;
+    }
+    // CAST: a vector of pointers is far shorter than 2^31.
+    // SAFETY: An `Owner` is a pointer to a page. By the type invariants a reference is owned for
+    // each of the `len` entries. It is put here, and not a second time, because the vector forgets
+    // it: the vector is read once and overwritten, so that it is not freed, and the parts are its
+    // own.
     unsafe {
-        core::ptr::copy_nonoverlapping(from.as_ptr().add(left), room.as_mut_ptr().cast(), n);
-        to.inc_len(n);
-        forget_behind(from, left);
+        let (first, _, capacity) = core::ptr::read(pages).into_raw_parts();
+        core::ptr::write(pages, Vec::from_raw_parts(first, 0, capacity));
+        raw::rr_release_pages(first.cast(), len as i32);
     }
 }
 
@@ -141,18 +125,54 @@ pub(super) fn move_last<A: Allocator, B: Allocator>(
 pub(crate) struct Page(PageRef);
 
 impl Page {
+    /// Appends new pages to a vector until it has `n`. Sleeps if `gfp` is `GFP_KERNEL`; any other
+    /// value counts as `GFP_NOWAIT`.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the vector keeps the pages that were appended.
+    pub(crate) fn fill<A: Allocator>(pages: &mut Vec<Self, A>, n: usize, gfp: Flags) -> Result {
+        pages.reserve(n.saturating_sub(pages.len()), gfp)?;
+        let flags = match gfp.contains(GFP_KERNEL) {
+            true => k::GFP_KERNEL,
+            false => k::GFP_NOWAIT,
+        };
+        while let Some(left @ 1..) = n.checked_sub(pages.len()) {
+            let room = pages.spare_capacity_mut().as_mut_ptr();
+            // CAST: a vector of pointers is far shorter than 2^31.
+            // SAFETY: There is room for `left` pages, each of which is a pointer. The allocator
+            // fills the empty entries from the first one on, and returns their number. Each new
+            // page is referenced once.
+            // INVARIANT: The pages are new, and neither of the flags gives highmem.
+            let added = unsafe {
+                core::ptr::write_bytes(room, 0, left);
+                let added = raw::rr_alloc_pages_bulk(flags, left as i32, room.cast());
+                pages.inc_len(left.min(added as usize));
+                added
+            };
+            if added == 0 {
+                return Err(ENOMEM);
+            }
+        }
+        Ok(())
+    }
+
+    /// Frees all pages of a vector, whose capacity stays. This costs less than dropping them one by
+    /// one. Process context.
+    pub(crate) fn free_all<A: Allocator>(pages: &mut Vec<Self, A>) {
+        release(pages);
+    }
+
     /// Allocates a page. May sleep if `gfp` permits.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
+    #[allow(dead_code, reason = "for the sample rdma_ping")]
     pub(crate) fn allocate(gfp: Flags) -> Result<Self> {
-        let page = ManuallyDrop::new(page::Page::alloc_page(gfp)?);
-        let page = NonNull::new(page.as_ptr()).ok_or(ENOMEM)?;
-        // SAFETY: The reference to the new page is owned here: the value that owned it is not
-        // dropped.
-        // INVARIANT: The page is new, and none of the flags that this module uses gives highmem.
-        Ok(Self(unsafe { PageRef::from_raw(page) }))
+        let mut pages = KVec::new();
+        Self::fill(&mut pages, 1, gfp)?;
+        pages.pop().ok_or(ENOMEM)
     }
 
     /// Wraps a page of a call.
@@ -195,5 +215,39 @@ impl Page {
         // SAFETY: The bytes are inside one page, which by the type invariants is lowmem. The caller
         // promises the rest.
         unsafe { Piece::new(self.0 .0, offset, len.min(PAGE - offset)) }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_mem_pages)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn vector_is_filled_and_emptied() -> Result {
+        let mut pages: KVec<Page> = KVec::new();
+        Page::fill(&mut pages, 3, GFP_KERNEL)?;
+        // More pages are appended, and none if there are enough.
+        Page::fill(&mut pages, 300, GFP_NOWAIT)?;
+        Page::fill(&mut pages, 2, GFP_KERNEL)?;
+        assert_eq!(pages.len(), 300);
+        pages.iter_mut().for_each(|page| page.bytes().fill(1));
+        let capacity = pages.capacity();
+        Page::free_all(&mut pages);
+        assert_eq!((pages.len(), pages.capacity()), (0, capacity));
+        // An empty vector is no error.
+        Page::free_all(&mut pages);
+        Ok(())
+    }
+
+    #[test]
+    fn references_are_put_once() -> Result {
+        let mut refs = KVec::with_capacity(3, GFP_KERNEL)?;
+        for _ in 0..3 {
+            refs.push(PageRef::from(Page::allocate(GFP_KERNEL)?), GFP_KERNEL)?;
+        }
+        PageRef::put_all(&mut refs);
+        assert_eq!((refs.len(), refs.capacity()), (0, 3));
+        Ok(())
     }
 }

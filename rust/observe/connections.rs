@@ -126,6 +126,8 @@ pub(crate) struct Up {
     pub(crate) send_queue: (u32, u32),
     /// Consecutive checks that found the peer silent.
     pub(crate) silent: u32,
+    /// SUNRPC's number of a client's transport, and the calls that the transport has sent.
+    pub(crate) transport: Option<(u32, u64)>,
 }
 
 /// The line of a connection, or of a client's transport without one.
@@ -220,7 +222,11 @@ impl Up {
         f.write_fmt(fmt!(" receives={receives} receives_posted={posted}"))?;
         let (free, depth) = self.send_queue;
         f.write_fmt(fmt!(" send_queue={depth} send_queue_free={free}"))?;
-        f.write_fmt(fmt!(" silent={}", self.silent))
+        f.write_fmt(fmt!(" silent={}", self.silent))?;
+        match self.transport {
+            Some((xprt, calls)) => f.write_fmt(fmt!(" xprt={xprt} calls={calls}")),
+            None => Ok(()),
+        }
     }
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -273,6 +279,7 @@ mod tests {
             receives: (175, 176),
             send_queue: (900, 1000),
             silent: 7,
+            transport: Some((5, 6000)),
         }
     }
 
@@ -320,7 +327,7 @@ mod tests {
             reply_bytes=8192 invalidation=1 backward=1 credit_limit=128 credits=64 in_use=5 \
             inline=1 read=2 write=3 reply=4 fencing=6 regions=32 regions_idle=20 regions_used=10 \
             regions_unusable=2 receives=176 receives_posted=175 send_queue=1000 \
-            send_queue_free=900 silent=7\n";
+            send_queue_free=900 silent=7 xprt=5 calls=6000\n";
         assert!(line_is(Role::Client, Some(up()), -1, history, expected));
     }
 

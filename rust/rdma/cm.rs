@@ -23,6 +23,9 @@ pub(crate) use event::{CmEvent, CmHandler};
 pub(super) use ident::{Context, Ident, OwnedId};
 
 /// The parameters of connecting and accepting (`struct rdma_conn_param`).
+///
+/// The transport's end-to-end flow control is not used. A message for which a host has no Receive
+/// is not retransmitted: its sender has exceeded its grant.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectParams<'a> {
     /// Private data for the peer; at most 56 bytes when connecting over InfiniBand or RoCE.
@@ -33,10 +36,6 @@ pub(crate) struct ConnectParams<'a> {
     pub(crate) initiator_depth: u8,
     /// Number of retransmissions of a packet, at most 7. Not used for accepting.
     pub(crate) retry_count: u8,
-    /// Number of retransmissions of a message for which the peer had no Receive; 7 means no limit.
-    pub(crate) rnr_retry_count: u8,
-    /// Whether the transport's end-to-end flow control is used.
-    pub(crate) flow_control: bool,
     /// The traffic class of this side's packets over RoCE, or `None` for that of the request. Not
     /// used for connecting.
     pub(crate) traffic_class: Option<u8>,
@@ -54,9 +53,7 @@ impl ConnectParams<'_> {
             private_data_len: u8::try_from(self.private_data.len()).map_err(|_| EINVAL)?,
             responder_resources: self.responder_resources,
             initiator_depth: self.initiator_depth,
-            flow_control: self.flow_control.into(),
             retry_count: self.retry_count,
-            rnr_retry_count: self.rnr_retry_count,
             ..pin_init::zeroed()
         })
     }
@@ -121,6 +118,23 @@ impl<H: CmHandler> CmId<H> {
     /// Returns the owner of the cm_id.
     pub(super) fn ident(&self) -> &Arc<Ident> {
         &self.ident
+    }
+
+    /// Binds the cm_id to a local address, which selects the device and its port.
+    ///
+    /// # Errors
+    ///
+    /// `EADDRNOTAVAIL` if the namespace lacks the address; `ENODEV` if no RDMA device has it, or if
+    /// its port is down; or another error of the connection manager. The cm_id is of no use after
+    /// an error.
+    pub(crate) fn bind(&self, local: &SockAddr) -> Result {
+        let addr = local.as_ptr().cast_mut();
+        // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
+        // only read.
+        self.ident
+            .exclusively(|id| to_result(unsafe { bindings::rdma_bind_addr(id, addr) }))?;
+        let device = self.device().filter(|device| device.is_active(self.port()));
+        device.map(drop).ok_or(ENODEV)
     }
 
     /// Starts to resolve the peer's address. The result is [`CmEvent::AddrResolved`] or

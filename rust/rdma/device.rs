@@ -3,22 +3,24 @@
 //! RDMA devices: their limits, leases, and removal.
 //!
 //! ```text
-//!   ib_core removes a device ──► each Lease's `Removal` ──► wait until the last Lease is dropped
+//!   ib_core removes a device ──► `Changed` of each Lease ──► wait until the last Lease is dropped
 //! ```
 //!
 //! `ib_core` notifies its clients in the reverse order of registration. The connection manager has
 //! registered before this module, so this happens before it destroys the device's cm_ids.
 
 use kernel::alloc::NumaNode;
+use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use crate::compat::limit;
 use crate::raw as bindings;
+use crate::text::StackString;
 
 mod lease;
 mod registration;
 
-pub(crate) use lease::Lease;
+pub(crate) use lease::{Change, Lease};
 pub(crate) use registration::Registration;
 
 // CAST: flags, of types that bindgen chooses.
@@ -56,22 +58,8 @@ pub(crate) struct Limits {
     pub(crate) reads_need_regions: bool,
 }
 
-/// Longest name of a device, with its terminator (`IB_DEVICE_NAME_MAX`).
-const NAME_MAX: usize = 64;
-
-/// The name of a device at the time of [`Device::name`].
-#[derive(Clone, Copy)]
-pub(crate) struct Name {
-    bytes: [u8; NAME_MAX],
-    len: usize,
-}
-
-impl kernel::fmt::Display for Name {
-    fn fmt(&self, f: &mut kernel::fmt::Formatter<'_>) -> kernel::fmt::Result {
-        let name = self.bytes.get(..self.len).unwrap_or_default();
-        f.write_str(core::str::from_utf8(name).unwrap_or("?"))
-    }
-}
+/// The name of a device at the time of [`Device::name`]; `IB_DEVICE_NAME_MAX` is 64.
+pub(crate) type Name = StackString<64>;
 
 /// An RDMA device (`struct ib_device`).
 ///
@@ -99,21 +87,15 @@ impl Device {
 
     /// Returns the limits of the device.
     pub(crate) fn limits(&self) -> Limits {
+        let device = self.as_ptr();
         // SAFETY: By the type invariant the device is registered. Attributes and driver do not
         // change after registration.
-        let (attrs, driver) = unsafe {
-            let device = self.as_ptr();
-            (&(*device).attrs, (*device).ops.driver_id)
-        };
+        let (attrs, driver) = unsafe { (&(*device).attrs, (*device).ops.driver_id) };
         let flags = attrs.device_cap_flags;
-        let device = self.as_ptr();
         // SAFETY: By the type invariant the device is registered.
-        let (iwarp, iommu) = unsafe {
-            (
-                bindings::rr_ib_is_iwarp(device),
-                bindings::rr_ib_uses_iommu(device),
-            )
-        };
+        let iwarp = unsafe { bindings::rr_ib_is_iwarp(device) };
+        // SAFETY: By the type invariant the device is registered.
+        let iommu = unsafe { bindings::rr_ib_uses_iommu(device) };
         Limits {
             max_qp_wr: limit(attrs.max_qp_wr),
             max_sge: limit(attrs.max_send_sge),
@@ -136,8 +118,17 @@ impl Device {
         // SAFETY: By the type invariant the device is registered. It may be renamed during the
         // copy; the bytes are then a mixture of both names, which is harmless.
         let bytes = unsafe { (&raw const (*self.as_ptr()).name).read() };
-        let len = bytes.iter().position(|b| *b == 0).unwrap_or(0);
-        Name { bytes, len }
+        let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
+        Name::new(&fmt!("{name}"))
+    }
+
+    /// Returns whether a port of the device is active.
+    pub(crate) fn is_active(&self, port: u32) -> bool {
+        let mut state = bindings::ib_port_state_IB_PORT_NOP;
+        // SAFETY: By the type invariant the device is registered. The state is written before the
+        // call returns, unless the call fails.
+        unsafe { bindings::ib_get_cached_port_state(self.as_ptr(), port, &raw mut state) };
+        state == bindings::ib_port_state_IB_PORT_ACTIVE
     }
 
     /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.

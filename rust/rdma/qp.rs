@@ -88,7 +88,7 @@ impl QpConfig {
 ///
 /// ```
 /// let device = cm.device().ok_or(ENODEV)?;
-/// let pd = Pd::new(devices.lease(device, removal)?, None)?;
+/// let pd = Pd::new(devices.lease(device, changed)?, None)?;
 /// let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
 /// let outcome = Outcome::new()?;
 /// let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;

@@ -109,8 +109,8 @@ fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, mut call: KBox<Call>) {
     if let Some(read) = &mut call.read {
         let cid = traced::cid(qp, tag.get());
         trace::server::wc_read(cid, read.bytes, read.posted);
-        trace::server::cc_release(cid, read.sink.work_requests());
-        let _ = read.sink.pages();
+        trace::server::cc_release(cid, read.store.sink.work_requests());
+        let _ = read.store.sink.pages();
     }
     if conn.role().ready.push_fetched(call).is_err() {
         // The call is lost. The queue has space for all calls, so the connection is closed already.

@@ -125,7 +125,10 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
     };
     let readable = match why {
         Cannot::WriteChunk => None,
-        _ => role.quirks.prepare(&mut reply, |pages| role.permit(pages)),
+        _ => role.quirks.prepare(&mut reply, |pages| {
+            let mut permit = role.permit();
+            role.grow(&mut permit, pages).then_some(permit)
+        }),
     };
     let Some(readable) = readable else {
         let (message, call) = reply.parts();
@@ -199,7 +202,8 @@ fn write_inline(
     }
     // CAST: `usize` has at least 32 bits.
     let len = len as usize;
-    let mut buf = ep.send_buffer(thresholds.server_to_client)?;
+    let in_flight = &ep.role().in_flight;
+    let mut buf = in_flight.send_buffer(ep.pd(), thresholds.server_to_client)?;
     let bytes = buf.as_mut_slice();
     let version = thresholds.version;
     let header = version.inline(bytes, call.xid, credits, Direction::Reply);
@@ -237,7 +241,7 @@ fn write(
         }
     };
     let cid = traced::cid(ep.qp(), call.receive);
-    trace::server::encode_lists(cid, bytes, ep.limits());
+    trace::server::encode_lists(cid, bytes, &ep.role().limits);
     trace::server::send_pullup(cid, header, len.saturating_sub(header));
     Ok(Outgoing {
         buf,
@@ -387,7 +391,7 @@ impl<'w> Writes<'w> {
         self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
         self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
         let pieces = self.message.pieces(write.range.start, len);
-        let added = self.source.write(pieces, to, self.ep.limits().sges);
+        let added = self.source.write(pieces, to, self.ep.role().limits.sges);
         added.inspect_err(|error| unmapped(self.ep.qp(), to, len, *error))
     }
 
@@ -467,7 +471,8 @@ fn send_error(ep: &Endpoint, version: u32, (xid, credits): (u32, u32), error: Er
         ErrorBody::Vers { .. } => trace::server::err_vers(xid),
         _ => trace::server::err_chunk(xid),
     }
-    let written = ep.send_buffer(ERROR).and_then(|mut buf| {
+    let buf = ep.role().in_flight.send_buffer(ep.pd(), ERROR);
+    let written = buf.and_then(|mut buf| {
         let len = error_as(version, buf.as_mut_slice(), xid, credits, error);
         let len = len.map_err(|_| EMSGSIZE)?;
         Ok((buf, len))

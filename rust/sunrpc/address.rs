@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn an_ipv4_address_is_shown_without_its_port() {
-        let addr = SockAddr::v4([192, 0, 2, 17], 20049);
+        let addr = SockAddr::new([192, 0, 2, 17], 20049);
         assert!(ntop(&addr).as_bytes() == b"192.0.2.17");
         assert_eq!(host(&addr), [192, 0, 2, 17]);
     }

@@ -2,13 +2,15 @@
 
 //! Settings and counters: files in a directory of `/proc/sys`.
 //!
-//! An [`IntSysctl`] holds an integer, an [`EnumSysctl`] a word of a list, and a [`Counter`] counts
-//! events. They are statics that all code may use; [`Registration`] makes some of them visible to
-//! the administrator. Writing a value out of range to a setting fails with `EINVAL` and changes
-//! nothing. Any write to a counter sets it to zero.
+//! An [`IntSysctl`] holds an integer, an [`EnumSysctl`] a word of a list, an [`AddrSysctl`] IP
+//! addresses, and a [`Counter`] counts events. They are statics that all code may use;
+//! [`Registration`] makes some of them visible to the administrator. Writing a value out of range
+//! to a setting fails with `EINVAL` and changes nothing. Any write to a counter sets it to zero.
 //!
 //! C header: [`include/linux/sysctl.h`](srctree/include/linux/sysctl.h)
 
+use core::fmt::Write;
+use core::net::{IpAddr, Ipv6Addr};
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
@@ -18,6 +20,7 @@ use kernel::str::CStrExt;
 use kernel::sync::atomic::{Atomic, Relaxed};
 
 use crate::compat::casts::u32_as_usize;
+use crate::mem::SockAddr;
 use crate::raw;
 use crate::text::StackString;
 
@@ -131,6 +134,74 @@ impl TextSysctl for EnumSysctl {
     }
 }
 
+/// The maximum number of addresses in a list.
+const ADDRS: usize = 8;
+
+/// A sysctl that holds a list of IP addresses, which commas separate.
+///
+/// The halves of an address are accessed with relaxed ordering: while the list is written, a reader
+/// may see addresses of the old and of the new list, and addresses that are in neither.
+pub(crate) struct AddrSysctl {
+    name: &'static CStr,
+    /// The halves of each address, an IPv4 address as mapped into IPv6. Behind the last address is
+    /// the unspecified one.
+    halves: [[Atomic<u64>; 2]; ADDRS],
+}
+
+impl AddrSysctl {
+    /// Creates a sysctl called `name` with an empty list.
+    pub(crate) const fn new(name: &'static CStr) -> Self {
+        Self {
+            name,
+            halves: [const { [Atomic::new(0), Atomic::new(0)] }; ADDRS],
+        }
+    }
+
+    /// Returns the current addresses. They may change at any time.
+    pub(crate) fn get(&self) -> impl Iterator<Item = IpAddr> + Clone + '_ {
+        let join = |[high, low]: &[Atomic<u64>; 2]| {
+            let bits = u128::from(high.load(Relaxed)) << 64 | u128::from(low.load(Relaxed));
+            Ipv6Addr::from(bits).to_canonical()
+        };
+        let addrs = self.halves.iter().map(join);
+        addrs.take_while(|addr| !addr.is_unspecified())
+    }
+}
+
+impl TextSysctl for AddrSysctl {
+    fn name(&self) -> &'static CStr {
+        self.name
+    }
+
+    fn line(&self) -> Line {
+        let mut line = Line::EMPTY;
+        for (at, addr) in self.get().enumerate() {
+            let comma = if at > 0 { "," } else { "" };
+            let _ = core::write!(line, "{comma}{addr}");
+        }
+        let _ = line.write_str("\n");
+        line
+    }
+
+    fn write(&self, text: &[u8]) -> Result {
+        let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
+        let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
+        let parsed = words.clone().map_while(|word| word.parse::<IpAddr>().ok());
+        let addrs = parsed.take(ADDRS).take_while(|addr| !addr.is_unspecified());
+        if addrs.clone().count() != words.count() {
+            return Err(EINVAL);
+        }
+        let mut all = addrs.map(|addr| u128::from_be_bytes(SockAddr::new(addr, 0).ip()));
+        for [high, low] in &self.halves {
+            let bits = all.next().unwrap_or(0);
+            // CAST: the halves of the bits.
+            high.store((bits >> 64) as u64, Relaxed);
+            low.store(bits as u64, Relaxed);
+        }
+        Ok(())
+    }
+}
+
 /// The number of lanes of a counter, a power of two.
 const LANES: usize = 16;
 
@@ -194,8 +265,9 @@ impl TextSysctl for Counter {
     }
 }
 
-/// A line. It has space for the largest number and for any word, with newline and NUL.
-type Line = StackString<24>;
+/// A line. It has space for the largest number, for any word and for a list of addresses, with
+/// newline and NUL.
+type Line = StackString<{ ADDRS * 40 + 1 }>;
 
 /// A sysctl that is read and written as a line of text. The methods run in process context.
 trait TextSysctl: Sync + 'static {
@@ -335,6 +407,52 @@ mod tests {
             assert!(choice.write(text.as_bytes()).is_err());
             assert_eq!(choice.get(), 2);
         }
+    }
+
+    #[test]
+    fn addresses_are_read_as_they_were_written() {
+        let list = AddrSysctl::new(c"test");
+        assert_eq!(list.line().as_bytes(), b"\n");
+        for (text, line) in [
+            ("192.0.2.1\n", "192.0.2.1\n"),
+            (" 192.0.2.1, 2001:db8::1 ,\n", "192.0.2.1,2001:db8::1\n"),
+            ("\n", "\n"),
+        ] {
+            assert!(list.write(text.as_bytes()).is_ok());
+            assert_eq!(list.line().as_bytes(), line.as_bytes());
+        }
+    }
+
+    #[test]
+    fn only_addresses_of_a_host_are_taken() {
+        let list = AddrSysctl::new(c"test");
+        assert!(list.write(b"192.0.2.1,192.0.2.2").is_ok());
+        let nine = b"::1,::1,::1,::1,::1,::1,::1,::1,::1";
+        for text in [
+            "eth0",
+            "192.0.2.256",
+            "192.0.2.1 192.0.2.2",
+            "0.0.0.0",
+            "::1,::",
+            "\u{fc}",
+        ] {
+            assert!(list.write(text.as_bytes()).is_err());
+        }
+        assert!(list.write(nine).is_err());
+        assert_eq!(list.line().as_bytes(), b"192.0.2.1,192.0.2.2\n");
+        assert_eq!(list.get().count(), 2);
+    }
+
+    #[test]
+    fn the_longest_list_fits_a_line() {
+        let list = AddrSysctl::new(c"test");
+        let text =
+            b"2001:db8:1111:2222:3333:4444:5555:6666,2001:db8:1111:2222:3333:4444:5555:6666,\
+            2001:db8:1111:2222:3333:4444:5555:6666,2001:db8:1111:2222:3333:4444:5555:6666,\
+            2001:db8:1111:2222:3333:4444:5555:6666,2001:db8:1111:2222:3333:4444:5555:6666,\
+            2001:db8:1111:2222:3333:4444:5555:6666,2001:db8:1111:2222:3333:4444:5555:6666";
+        assert!(list.write(text).is_ok());
+        assert_eq!(list.line().as_bytes().len(), text.len() + 1);
     }
 
     #[test]

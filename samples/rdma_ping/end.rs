@@ -303,9 +303,9 @@ impl End {
         devices: &Registration,
         kept: Arc<Kept>,
     ) -> Result<Self> {
-        let removal = Arc::new(move || kept.device_removed(), GFP_KERNEL)?;
+        let changed = Arc::new(move |change| kept.device_changed(change), GFP_KERNEL)?;
         let device = cm.device().ok_or(ENODEV)?;
-        let pd = Pd::new(devices.lease(device, removal)?, None)?;
+        let pd = Pd::new(devices.lease(device, changed)?, None)?;
         let cq = Cq::new(&pd, CONFIG.send_wr + CONFIG.recv_max, Workers::Shared)?;
         let outcome = Outcome::new()?;
         let qp = Qp::new(&cm, &pd, cq, &CONFIG, outcome.clone())?;

@@ -112,7 +112,7 @@ impl Test {
     /// one is refused; afterwards the port is free at once, although a connection used it.
     pub(crate) fn chosen_port(&self) -> Result {
         let waiter = Waiter::new()?;
-        let listener = listen(&SockAddr::v4(self.addr, 0), 1, &waiter)?;
+        let listener = listen(&SockAddr::new(self.addr, 0), 1, &waiter)?;
         let addr = listener.local_addr();
         check(addr.port() != 0 && is_taken(&addr)?)?;
         let client = request(self, &addr)?;

@@ -10,7 +10,7 @@ use super::block::{self, is_pattern, pattern};
 use super::end::{End, SEND_SGES, TAG};
 use super::wire::{self, Offer};
 use crate::compat::code::{EILSEQ, EPROTO};
-use crate::mem::{Page, PagePool, PageRef, Piece};
+use crate::mem::{Page, PageRef, Piece};
 use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::qp::{PostError, Remote};
 use crate::rdma::scatter::{Sink, Source};
@@ -40,7 +40,6 @@ const WRITE_SGES: u32 = 2;
 pub(crate) struct Lists {
     pub(crate) source: Source,
     pub(crate) sink: Sink,
-    free: Arc<PagePool>,
     /// Regions for RDMA Reads, if the device needs them. A region has one page, so that a segment
     /// needs several.
     regions: Option<Arc<MrPool>>,
@@ -55,7 +54,6 @@ impl Lists {
         Ok(Self {
             source: Source::new(&server.pd)?,
             sink: Sink::new(&server.pd, GFP_KERNEL)?,
-            free: PagePool::new(PAGES)?,
             regions: limits.reads_need_regions.then(pool).transpose()?,
             read_sges: limits.max_read_sge.min(SEND_SGES),
         })
@@ -64,7 +62,7 @@ impl Lists {
     /// Prepares RDMA Reads of the offered memory, in two segments.
     pub(crate) fn prepare_reads(&mut self, offer: &Offer) -> Result {
         let pages = self.sink.pages().ok_or(EBUSY)?;
-        self.free.get_many(PAGES - pages.len(), pages, GFP_KERNEL)?;
+        Page::fill(pages, PAGES, GFP_KERNEL)?;
         for page in pages.iter_mut() {
             page.bytes().fill(UNTOUCHED);
         }
@@ -84,14 +82,14 @@ impl Lists {
         Ok(())
     }
 
-    /// Compares the memory that was read with the pattern of `n`, and gives the pages back.
+    /// Compares the memory that was read with the pattern of `n`, and frees the pages.
     pub(crate) fn check_reads(&mut self, n: u32) -> Result {
         let pages = self.sink.pages().ok_or(EBUSY)?;
         let mut bytes = KVec::with_capacity(PAGES * PAGE_SIZE, GFP_KERNEL)?;
         for page in pages.iter_mut() {
             bytes.extend_from_slice(page.bytes(), GFP_KERNEL)?;
         }
-        self.free.put_behind(0, pages);
+        Page::free_all(pages);
         let (before, rest) = bytes.split_at_checked(AT).ok_or(EPROTO)?;
         let (read, behind) = rest.split_at_checked(block::LEN).ok_or(EPROTO)?;
         let untouched = [before, behind]

@@ -27,8 +27,6 @@ pub(crate) const PARAMS: ConnectParams<'_> = ConnectParams {
     responder_resources: 4,
     initiator_depth: 3,
     retry_count: 6,
-    rnr_retry_count: 0,
-    flow_control: false,
     traffic_class: None,
 };
 

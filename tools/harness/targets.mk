@@ -4,7 +4,11 @@
 
 HARNESS := tools/harness/run
 
-.PHONY: check-fast check-harness bench-path
+# Targets of make fuzz that run the module's object.
+OBJECT_FUZZ_TARGETS := client_one client_two client_old client_slow server_one server_two \
+	server_iwarp
+
+.PHONY: check-fast check-harness bench-path fuzz-object fuzz-coverage
 
 ## check-harness: run the module's object in user space: scenarios, orders, figures; FULL=1: more orders
 check-harness: lab-deps
@@ -17,6 +21,13 @@ check-harness: lab-deps
 bench-path: lab-deps
 	@$(HARNESS) bench $(if $(KIND),--kind '$(KIND)') $(if $(VERBOSE),--verbose) \
 		$(if $(UPDATE),--update)
+
+fuzz-object: lab-deps
+	@nice $(HARNESS) fuzz --seconds $(FUZZ_TIME) $(filter $(OBJECT_FUZZ_TARGETS),$(FUZZ_TARGETS))
+
+## fuzz-coverage: print which part of each room of the module make fuzz has reached
+fuzz-coverage: lab-deps
+	@$(HARNESS) fuzz-coverage
 
 #: KIND= the only kinds of RPC that make bench-path measures, for example srv_*
 #: VERBOSE=1 make bench-path prints the functions of each kind

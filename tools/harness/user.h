@@ -12,6 +12,8 @@
 #define U_MEMORY_SIZE	0x20000000ul
 /* The address of the array of struct page for that range. */
 #define U_PAGES		0x240000000ul
+/* The address of the stacks of threads. */
+#define U_STACKS	0x280000000ul
 /* Undefined symbols get addresses from here on, where nothing is mapped. */
 #define U_MISSING	0x100000ul
 #define U_MISSING_STEP	16ul
@@ -27,10 +29,20 @@ void u_data(const void *p);
 void u_mark(void);
 void u_print_leaks(void);
 
+void u_keep_memory(void);
+void u_restore_blocks(void);
+
+/* user/snapshot.c: copies the state of the program, to which u_restore() returns. */
+unsigned long u_snapshot(void);	/* returns the number of bytes */
+void u_restore(void);
+void u_keep(void *at, unsigned long size);	/* adds a range of memory to the snapshot */
+void k_keep_pages(unsigned long first, unsigned long count);	/* kernel/dma.c */
+
 /* user/coroutine.c */
 void *u_coroutine(void (*function)(void *), void *argument);
 void u_enter(void *coroutine);
 void u_leave(void);
+void u_keep_stacks(void);
 
 /* user/say.c */
 void u_say(const char *format, ...) __attribute__((format(printf, 1, 2)));
@@ -38,6 +50,8 @@ void u_say_list(const char *format, __builtin_va_list list);
 int u_print(char *buffer, unsigned long size, const char *format, __builtin_va_list list);
 void u_fail(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 void u_exit(int status) __attribute__((noreturn));
+/* A failure raises SIGABRT from now on, so that the fuzzer keeps the input. */
+void u_abort_on_failure(void);
 /* Forks. Returns -1 in the child. In the parent, waits and returns the child's exit status. */
 int u_fork(void);
 /* Allocates memory that children share with their parent. */
@@ -49,6 +63,15 @@ void u_watch(void);
 /* user/count.c: callgrind counts the instructions between these two calls. */
 void u_count_begin(void);
 void u_count_end(void);
+
+/* user/engine.c: only the fuzzer's program has it. */
+int u_fuzz(int argc, char **argv) __attribute__((weak));
+
+/* kernel/fuzz.c: a target begins once; each input continues from there, and ends it. */
+void k_fuzz_begin(const char *target);
+void k_fuzz_input(const unsigned char *bytes, unsigned long size);
+void k_fuzz_list(const char *target);	/* prints the names of a target's events */
+void k_fuzz_loud(void);	/* prints the events of inputs from now on */
 
 /* kernel/main.c */
 int k_main(int argc, char **argv);

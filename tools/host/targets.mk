@@ -9,7 +9,7 @@ HOST_CARGO = env -u RUSTC -u MAKEFLAGS -u MFLAGS $(CARGO)
 # The number of seconds for each fuzz target.
 FUZZ_TIME ?= 60
 FUZZ_TARGETS ?= limits message xchar cm_private reassembly reply plan characteristics negotiation \
-	windows connections intake respond grants session
+	windows connections intake respond grants session $(OBJECT_FUZZ_TARGETS)
 
 # The instrumentation for libFuzzer, by codegen options that a stable compiler has.
 FUZZ_FLAGS := --cfg fuzzing -Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4 \
@@ -54,9 +54,13 @@ fuzz-build:
 	@cd tools/fuzz && RUSTFLAGS='$(FUZZ_FLAGS)' $(HOST_CARGO) build --quiet --locked --release \
 		--target $(FUZZ_HOST)
 
-## fuzz: run each fuzz target for FUZZ_TIME seconds; keep the corpus in tools/fuzz/corpus
-fuzz: fuzz-build
-	@for target in $(FUZZ_TARGETS); do \
+# Those of the module's object are in tools/harness/targets.mk.
+CODEC_FUZZ_TARGETS = $(filter-out $(OBJECT_FUZZ_TARGETS),$(FUZZ_TARGETS))
+
+## fuzz: run each fuzz target for FUZZ_TIME seconds; keep the corpora in tools/fuzz and the lab's cache
+fuzz: $(if $(CODEC_FUZZ_TARGETS),fuzz-build) \
+		$(if $(filter $(OBJECT_FUZZ_TARGETS),$(FUZZ_TARGETS)),fuzz-object)
+	@for target in $(CODEC_FUZZ_TARGETS); do \
 		mkdir -p tools/fuzz/corpus/$$target tools/fuzz/artifacts; \
 		echo "  FUZZ    $$target, $(FUZZ_TIME) s"; \
 		nice $(FUZZ_BIN)/$$target tools/fuzz/corpus/$$target -max_total_time=$(FUZZ_TIME) \
@@ -73,7 +77,7 @@ bench-wire:
 	@cd tools/bench && $(HOST_CARGO) bench --quiet --locked --bench codec -- --quiet
 
 #: FUZZ_TIME= seconds for each target of make fuzz; default: 60
-#: FUZZ_TARGETS= targets of tools/fuzz/fuzz_targets that make fuzz runs; default: all
+#: FUZZ_TARGETS= targets that make fuzz runs: of tools/fuzz/fuzz_targets, client_*, server_*; default: all
 #: FILES= files and folders below rust/ whose mutants are run, e.g. "proto/session wire/lists.rs"
 #: MUTANTS= regular expression; make mutants runs those whose names match
 #: ROOMS= rooms that make mutants puts faults into: server client conn rdma sunrpc

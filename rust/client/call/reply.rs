@@ -10,7 +10,7 @@
 use kernel::prelude::*;
 use kernel::sync::SpinLockGuard;
 
-use super::super::advice::{self, Reason};
+use super::super::advice;
 use super::super::config::MAX_SEGMENTS;
 use super::super::endpoint::{Conn, Incoming, QueuePair};
 use super::super::transport::{task_of, Client};
@@ -511,7 +511,7 @@ fn report_error(conn: &Conn, rqst: &Pinned<'_, Client>, error: ErrorBody) {
     match error {
         ErrorBody::Vers { low, high } => {
             trace::err_vers(task, xid, low, high);
-            advice::log_unanswered(conn.owner(), Reason::Version);
+            advice::log_unanswered(conn.owner(), advice::VERSION);
         }
         ErrorBody::BadHeader | ErrorBody::InvalidOption => trace::err_chunk(task, xid),
     }

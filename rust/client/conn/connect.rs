@@ -11,7 +11,7 @@ use kernel::sync::Arc;
 use kernel::time::msecs_to_jiffies;
 use kernel::types::ScopeGuard;
 
-use super::super::advice::{self, Reason};
+use super::super::advice::{self, Reason, HOST_UNREACHABLE};
 use super::super::call::{fence, SlotTable};
 use super::super::config::{Config, Sizes, MAX_SEGMENTS, REGIONS_TOO_SMALL, TRAFFIC_CLASS};
 use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
@@ -65,15 +65,15 @@ pub(in crate::client) fn connect(
     let owner = xprt.handle();
     let lifecycle = Lifecycle::new(xprt.handle());
     let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
-    let cm = CmId::new(xprt.net(), lifecycle.clone()).map_err(local(xprt, "identifier"))?;
+    let cm = identifier(xprt, &lifecycle).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;
-
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
     let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
-    let lease = lifecycle.lease(&client.context.devices, device);
+    let port = client.local_addrs(&xprt.addr()).nth(1).map(|_| cm.port());
+    let lease = lifecycle.lease(&client.context.devices, device, port);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
     let pd = Pd::new(lease, Some(client.store.clone()));
@@ -84,8 +84,8 @@ pub(in crate::client) fn connect(
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
     // CAST: `usize` has at least 32 bits.
-    let receive_size = config.receive_size() as usize;
-    let tags = (tags::count(config.slots) + quirks::TAGS, receive_size);
+    let receives = config.receive_size() as usize;
+    let tags = (tags::count(config.slots) + quirks::TAGS, receives);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
     let qp = qp.map_err(local(xprt, "queue pair"))?;
     // The guard exists before the first buffer, because a failure may leave some request slots
@@ -97,8 +97,9 @@ pub(in crate::client) fn connect(
     let filled = SlotTable::of(xprt).begin_connection(&pd, config.inline_send, epoch);
     filled.map_err(local(xprt, "send buffers"))?;
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
-    shake_hands(&cm, &lifecycle, xprt, config, reads)?;
     let ours = config.announce();
+    handshake::request(&cm, ours, reads).map_err(local(xprt, "handshake"))?;
+    wait(&lifecycle, State::Connecting, CONNECT_MS, xprt)?;
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
     let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
@@ -121,7 +122,7 @@ pub(in crate::client) fn connect(
 fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> ConnectError + 'a {
     move |error| match error {
         ENETUNREACH => why(Failure::Unreachable, xprt),
-        EHOSTUNREACH => logged(xprt, Reason::HostUnreachable, ConnectError::HostUnreachable),
+        EHOSTUNREACH => logged(xprt, HOST_UNREACHABLE, ConnectError::HostUnreachable),
         ENOTCONN => why(Failure::NotConnected, xprt),
         // iWARP devices connect at once, and report the peer's refusal here.
         ECONNREFUSED => why(Failure::Refused, xprt),
@@ -129,7 +130,12 @@ fn local<'a>(xprt: &'a Xprt<Client>, what: &'a str) -> impl Fn(Error) -> Connect
         _ => {
             let (errno, reason) = (error.to_errno(), advice::local(error));
             advice::log_local(xprt, reason, &fmt!("{what}: error {errno}: "));
-            unexpected(error, xprt)
+            match error {
+                // Another attempt may succeed. However, a transport that has never been connected
+                // fails when an operation is not permitted or not supported.
+                EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
+                _ => ConnectError::NoResources,
+            }
         }
     }
 }
@@ -140,20 +146,21 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
     if error != EPROTO {
         return local(xprt, "session")(error);
     }
-    advice::log_local(xprt, Reason::Conf, &"");
+    advice::log_local(xprt, advice::CONF, &"");
     ConnectError::Refused
 }
 
-/// Translates an unexpected failure. Another attempt may succeed. However, a transport that has
-/// never been connected fails when an operation is not permitted or not supported.
-fn unexpected(error: Error, xprt: &Xprt<Client>) -> ConnectError {
-    match error {
-        EINVAL | EPERM | EOPNOTSUPP if !has_worked(xprt) => ConnectError::BadAddress,
-        _ => ConnectError::NoResources,
-    }
+/// Makes a cm_id for the transport's next connection, bound to the local address whose turn it is:
+/// the first that the namespace has, and whose port is active. Without such an address, the route
+/// to the peer selects the port.
+fn identifier(xprt: &Xprt<Client>, lifecycle: &Arc<ClientLifecycle>) -> Result<ClientCmId> {
+    let new = || CmId::new(xprt.net(), lifecycle.clone());
+    let bound = |local| new().ok().filter(|cm| cm.bind(&local).is_ok());
+    let mut locals = xprt.data().local_addrs(&xprt.addr());
+    locals.find_map(bound).map_or_else(new, Ok)
 }
 
-/// Resolves the address of the peer, which selects the device.
+/// Resolves the address of the peer, which selects the device if no local address has.
 fn resolve_addr(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,
@@ -162,8 +169,8 @@ fn resolve_addr(
     lifecycle.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), TRAFFIC_CLASS.byte(), RESOLVE_MS)
         .map_err(|error| match error {
-            ENETUNREACH => logged(xprt, Reason::Unreachable, ConnectError::Unreachable),
-            EHOSTUNREACH => logged(xprt, Reason::HostUnreachable, ConnectError::HostUnreachable),
+            ENETUNREACH => logged(xprt, advice::UNREACHABLE, ConnectError::Unreachable),
+            EHOSTUNREACH => logged(xprt, HOST_UNREACHABLE, ConnectError::HostUnreachable),
             _ => why(Failure::Protocol, xprt),
         })?;
     wait(lifecycle, State::Resolving, RESOLVE_MS + GRACE_MS, xprt)
@@ -207,11 +214,11 @@ fn why(failure: Failure, xprt: &Xprt<Client>) -> ConnectError {
         Failure::Unreachable | Failure::Protocol if has_worked(xprt) => {
             return ConnectError::HostUnreachable;
         }
-        Failure::Refused => (Reason::Refused, ConnectError::Refused),
-        Failure::Unreachable => (Reason::Unreachable, ConnectError::Unreachable),
-        Failure::NotConnected => (Reason::Lost, ConnectError::Lost),
-        Failure::TimedOut => (Reason::TimedOut, ConnectError::TimedOut),
-        Failure::Protocol => (Reason::Unresolved, ConnectError::BadAddress),
+        Failure::Refused => (advice::REFUSED, ConnectError::Refused),
+        Failure::Unreachable => (advice::UNREACHABLE, ConnectError::Unreachable),
+        Failure::NotConnected => (advice::LOST, ConnectError::Lost),
+        Failure::TimedOut => (advice::TIMED_OUT, ConnectError::TimedOut),
+        Failure::Protocol => (advice::UNRESOLVED, ConnectError::BadAddress),
     };
     logged(xprt, reason, error)
 }
@@ -232,19 +239,6 @@ fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }
 
-/// Sends the connection request and waits for the answer. `reads` are the numbers of RDMA Reads
-/// that the device serves at a time, and that it may have outstanding.
-fn shake_hands(
-    cm: &ClientCmId,
-    lifecycle: &ClientLifecycle,
-    xprt: &Xprt<Client>,
-    config: &Config,
-    reads: (u8, u8),
-) -> Result<(), ConnectError> {
-    handshake::request(cm, config.announce(), reads).map_err(local(xprt, "handshake"))?;
-    wait(lifecycle, State::Connecting, CONNECT_MS, xprt)
-}
-
 /// Fits the pages of a region and the queues to the device, or logs why the device cannot be used.
 /// The first device of a transport determines the largest payload, on which NFS relies from then
 /// on. NFS uses the payload of the main transport: a transport that is added over a device with
@@ -263,7 +257,7 @@ fn fit(
     });
     sizes.map_err(|lacks| {
         let name = device.name();
-        advice::log_local(xprt, Reason::Unfit, &fmt!("device {name}: {lacks}: "));
+        advice::log_local(xprt, advice::UNFIT, &fmt!("device {name}: {lacks}: "));
         ConnectError::BadAddress
     })
 }

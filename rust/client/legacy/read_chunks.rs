@@ -8,14 +8,14 @@
 
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::{new_spinlock, Arc, SpinLock};
+use kernel::sync::{new_spinlock, SpinLock};
 
 use super::super::config::{MAX_PAYLOAD_PAGES, MAX_SEGMENTS};
 use super::{Calls, Link};
 use crate::compat::code::EPROTO;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced::peer;
-use crate::mem::{Page, PagePool};
+use crate::mem::Page;
 use crate::observe::stats::Breach;
 use crate::observe::trace;
 use crate::proto::legacy::done::{Dones, Stamp};
@@ -39,8 +39,6 @@ const LIMITS: Limits = Limits {
     read_segments: READS,
     ..Limits::requester(1, MAX_SEGMENTS)
 };
-/// The maximum number of free pages that a connection keeps: 128 KiB.
-const FREE_PAGES: usize = (128 << 10) / PAGE_SIZE;
 
 /// A reply that has been read: the XID, the message that announced the reply, and the RPC message.
 pub(in crate::client) type Fetched = (u32, KVVec<u8>, KVVec<u8>);
@@ -80,8 +78,6 @@ struct Queue {
     marks: KVVec<(u32, Stamp)>,
     /// The tag of the first reply that is read.
     first_tag: u32,
-    /// Pages for the replies.
-    pool: Option<Arc<PagePool>>,
 }
 
 impl ReadReplies {
@@ -104,10 +100,9 @@ impl ReadReplies {
         let waiting = KVVec::with_capacity(slots, GFP_KERNEL)?;
         let due = KVVec::with_capacity(slots, GFP_KERNEL)?;
         let marks = KVVec::with_capacity(slots, GFP_KERNEL)?;
-        let pool = PagePool::new(FREE_PAGES)?;
         let mut state = self.state.lock();
         (state.waiting, state.due, state.marks) = (waiting, due, marks);
-        (state.first_tag, state.pool) = (first_tag, Some(pool));
+        state.first_tag = first_tag;
         Ok(())
     }
 
@@ -156,8 +151,7 @@ impl ReadReplies {
     ) -> Result<(), Option<Violation>> {
         let len = check_pulled(header, max)?.len;
         trace::pull_reply(peer(conn.owner()), header, len);
-        let pool = self.state.lock().pool.clone().ok_or(None)?;
-        let reply = prepare((qp, &pool), bytes, header, (len, max)).map_err(|_| None)?;
+        let reply = prepare(qp, bytes, header, (len, max)).map_err(|_| None)?;
         // Without room, the reply is dropped outside the lock.
         let added = self.state.lock().waiting.push_within_capacity(reply);
         added.map_err(|_| None)?;
@@ -191,10 +185,7 @@ impl ReadReplies {
         };
         self.state.lock().owe(reply.xid);
         let message = assemble(&mut reply);
-        let pool = self.state.lock().pool.clone();
-        if let (Some(pool), Some(pages)) = (pool, reply.sink.pages()) {
-            pool.put_behind(0, pages);
-        }
+        reply.sink.pages().into_iter().for_each(Page::free_all);
         let message = message.inspect_err(|error| {
             if *error == EPROTO {
                 conn.breach(Breach::ReplyClaim);
@@ -316,7 +307,7 @@ impl Queue {
 ///
 /// `ENOMEM`; `EINVAL`.
 fn prepare<R: Role>(
-    (qp, pool): (&QpOf<R>, &PagePool),
+    qp: &QpOf<R>,
     bytes: &[u8],
     header: &Message<'_>,
     (len, max): (u32, u32),
@@ -326,7 +317,7 @@ fn prepare<R: Role>(
     let mut sink = Sink::new(qp.pd(), GFP_NOWAIT)?;
     let pages = sink.pages().ok_or(EBUSY)?;
     // CAST: `usize` has at least 32 bits.
-    pool.get_many((len as usize).div_ceil(PAGE_SIZE), pages, GFP_NOWAIT)?;
+    Page::fill(pages, (len as usize).div_ceil(PAGE_SIZE), GFP_NOWAIT)?;
     for part in parts(header, max).map_err(|_| EINVAL)? {
         let part = part.map_err(|_| EINVAL)?;
         let Source::Read { handle, offset } = part.source else {

@@ -193,10 +193,12 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        unsafe {
-            let addr = (&raw const (*id).route.addr.src_addr).cast::<Storage>();
-            SockAddr::from_storage(addr.read())
-        }
+        let addr = unsafe {
+            (&raw const (*id).route.addr.src_addr)
+                .cast::<Storage>()
+                .read()
+        };
+        SockAddr::from_storage(addr)
     }
 
     /// Returns the peer's address. It is meaningful when it was resolved, and for a cm_id that
@@ -206,10 +208,12 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        unsafe {
-            let addr = (&raw const (*id).route.addr.dst_addr).cast::<Storage>();
-            SockAddr::from_storage(addr.read())
-        }
+        let addr = unsafe {
+            (&raw const (*id).route.addr.dst_addr)
+                .cast::<Storage>()
+                .read()
+        };
+        SockAddr::from_storage(addr)
     }
 }
 

@@ -6,6 +6,7 @@ use core::ptr::NonNull;
 
 use kernel::prelude::*;
 use kernel::sync::{new_mutex, Arc, Completion, Mutex};
+use kernel::types::Opaque;
 
 use super::Device;
 use crate::compat::code::ENETUNREACH;
@@ -13,19 +14,31 @@ use crate::mem::MemallocScope;
 use crate::raw as bindings;
 use crate::work::Queue;
 
-/// The handler of a device's removal. It releases what was created with the device, so that the
-/// [`Lease`] is dropped. This need not have happened when the function returns; the removal waits
-/// for it.
+/// A change of a device.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Change {
+    /// The device is being removed. The handler releases what was created with the device, so that
+    /// the [`Lease`] is dropped. This need not have happened when the handler returns; the removal
+    /// waits for it. The handler may sleep.
+    Removed,
+    /// The port with this number has lost its link. The handler does not sleep.
+    PortDown(u32),
+}
+
+/// The handler of a device's changes. Process context.
 ///
-/// Process context, may sleep. It is called at most once for a lease, possibly while the lease is
-/// being dropped. It must not drop the [`Registration`](super::Registration).
-pub(crate) type Removal = dyn Fn() + Send + Sync;
+/// The removal is reported at most once for a lease, possibly while the lease is being dropped. The
+/// handler must not drop the [`Registration`](super::Registration).
+pub(crate) type Changed = dyn Fn(Change) + Send + Sync;
 
 /// A device of the [`Registration`](super::Registration), with its leases.
 #[pin_data]
 pub(super) struct LeasedDevice {
     /// Valid while there is a lease, and until [`LeasedDevice::remove`] returns.
     pub(super) device: NonNull<bindings::ib_device>,
+    /// The handler of the device's events, for `ib_core`.
+    #[pin]
+    pub(super) events: Opaque<bindings::ib_event_handler>,
     #[pin]
     leases: Mutex<Leases>,
     /// Completed when the device is being removed and the last lease has been dropped.
@@ -35,32 +48,26 @@ pub(super) struct LeasedDevice {
     completions: Option<Arc<Queue>>,
 }
 
-// SAFETY: The device is only passed to verbs, which any task may call.
+// SAFETY: The device is only passed to verbs, which any task may call, and the handler to
+// `ib_core`, which locks its list of handlers.
 unsafe impl Send for LeasedDevice {}
-// SAFETY: The device is only passed to verbs, which any task may call. The leases are behind a
-// lock, and a `Completion` may be used by several tasks.
+// SAFETY: The device is only passed to verbs, which any task may call, and the handler to
+// `ib_core`, which locks its list of handlers. The leases are behind a lock, and a `Completion` may
+// be used by several tasks.
 unsafe impl Sync for LeasedDevice {}
 
 /// The leases of a device.
 struct Leases {
     /// Whether the device is being removed, so that there are no new leases.
     removing: bool,
-    /// Number of the latest lease.
-    last: u64,
-    holders: KVec<Holder>,
-}
-
-/// The holder of a lease.
-struct Holder {
-    /// Number of the lease.
-    number: u64,
-    /// Whether `removal` was called, or is being called.
-    notified: bool,
-    removal: Arc<Removal>,
+    count: usize,
+    /// The handlers of leases, apart from those to which the removal was reported.
+    handlers: KVec<Arc<Changed>>,
 }
 
 impl LeasedDevice {
-    /// Creates the entry of a device without leases. May sleep.
+    /// Creates the entry of a device without leases, with a handler that is not registered. May
+    /// sleep.
     ///
     /// # Errors
     ///
@@ -68,15 +75,22 @@ impl LeasedDevice {
     pub(super) fn new(
         device: NonNull<bindings::ib_device>,
         completions: Option<Arc<Queue>>,
+        event: unsafe extern "C" fn(*mut bindings::ib_event_handler, *mut bindings::ib_event),
     ) -> Result<Arc<Self>> {
+        let events = bindings::ib_event_handler {
+            device: device.as_ptr(),
+            handler: Some(event),
+            ..pin_init::zeroed()
+        };
         let leases = Leases {
             removing: false,
-            last: 0,
-            holders: KVec::new(),
+            count: 0,
+            handlers: KVec::new(),
         };
         Arc::pin_init(
             pin_init!(Self {
                 device,
+                events: Opaque::new(events),
                 leases <- new_mutex!(leases, "rdma::Entry::leases"),
                 unused <- Completion::new(),
                 completions,
@@ -90,7 +104,7 @@ impl LeasedDevice {
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed; `ENOMEM`.
-    pub(super) fn lease(self: Arc<Self>, removal: Arc<Removal>) -> Result<Lease> {
+    pub(super) fn lease(self: Arc<Self>, changed: Arc<Changed>) -> Result<Lease> {
         // Connecting takes this lock, and a file system may wait for a connection, so an allocation
         // under the lock must not start I/O.
         let _scope = MemallocScope::noio();
@@ -98,18 +112,12 @@ impl LeasedDevice {
         if leases.removing {
             return Err(ENETUNREACH);
         }
-        let number = leases.last + 1;
-        let holder = Holder {
-            number,
-            notified: false,
-            removal,
-        };
-        leases.holders.push(holder, GFP_KERNEL)?;
-        leases.last = number;
+        leases.handlers.push(changed.clone(), GFP_KERNEL)?;
+        leases.count += 1;
         drop(leases);
-        // INVARIANT: The holder was added under `number` above.
+        // INVARIANT: The lease was counted above.
         Ok(Lease {
-            number,
+            changed,
             entry: self,
         })
     }
@@ -119,36 +127,41 @@ impl LeasedDevice {
     pub(super) fn remove(&self) {
         let mut leases = self.leases.lock();
         leases.removing = true;
-        if leases.holders.is_empty() {
+        if leases.count == 0 {
             self.unused.complete_all();
         }
         drop(leases);
-        while let Some(removal) = self.next_to_notify() {
-            removal();
+        while let Some(changed) = self.next_to_notify() {
+            changed(Change::Removed);
         }
         self.unused.wait_for_completion();
     }
 
-    /// Marks one more holder as notified, and returns its handler.
-    fn next_to_notify(&self) -> Option<Arc<Removal>> {
-        let mut leases = self.leases.lock();
-        let holder = leases.holders.iter_mut().find(|h| !h.notified)?;
-        holder.notified = true;
-        Some(holder.removal.clone())
+    /// Reports to the holders that a port has lost its link.
+    pub(super) fn port_down(&self, port: u32) {
+        let leases = self.leases.lock();
+        for changed in &leases.handlers {
+            changed(Change::PortDown(port));
+        }
+    }
+
+    /// Returns one more handler, which is not called after that.
+    fn next_to_notify(&self) -> Option<Arc<Changed>> {
+        self.leases.lock().handlers.pop()
     }
 }
 
-/// The right to use a device until its [`Removal`] is called. While the lease exists, the removal
-/// of the device waits.
+/// The right to use a device until [`Change::Removed`] is reported. While the lease exists, the
+/// removal of the device waits.
 ///
-/// The handler of the removal must not own the lease, directly or indirectly, or the two would keep
+/// The handler of changes must not own the lease, directly or indirectly, or the two would keep
 /// each other alive. Drop the lease in process context; that may sleep.
 ///
 /// # Invariants
 ///
-/// The entry has a holder with `number`, so the removal of the device waits for this value.
+/// The entry counts this value, so the removal of the device waits for it.
 pub(crate) struct Lease {
-    number: u64,
+    changed: Arc<Changed>,
     entry: Arc<LeasedDevice>,
 }
 
@@ -170,14 +183,13 @@ impl Lease {
 impl Drop for Lease {
     fn drop(&mut self) {
         let mut leases = self.entry.leases.lock();
-        let index = leases.holders.iter().position(|h| h.number == self.number);
-        let holder = index.and_then(|i| leases.holders.remove(i).ok());
-        if leases.removing && leases.holders.is_empty() {
+        leases.count -= 1;
+        if leases.removing && leases.count == 0 {
             self.entry.unused.complete_all();
         }
-        drop(leases);
-        // This may be the last reference to the handler, whose destructor can do anything, so it is
-        // dropped after the lock has been released.
-        drop(holder);
+        // This is not the last reference to the handler, whose destructor can do anything.
+        leases
+            .handlers
+            .retain(|changed| !Arc::ptr_eq(changed, &self.changed));
     }
 }

@@ -10,7 +10,7 @@ use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::types::Opaque;
 
-use super::lease::{Lease, LeasedDevice, Removal};
+use super::lease::{Changed, Lease, LeasedDevice};
 use super::Device;
 use crate::compat::code::ENETUNREACH;
 use crate::mem::MemallocScope;
@@ -20,7 +20,7 @@ use crate::work::Queue;
 /// The module's registration as a client of `ib_core`. There is at most one.
 ///
 /// Dropping it unregisters, which waits for all leases. Drop it in process context, and not from
-/// [`Removal`].
+/// [`Changed`].
 ///
 /// # Examples
 ///
@@ -71,11 +71,8 @@ impl Registration {
         if !REGISTRATION.load(Acquire).is_null() {
             return Err(EBUSY);
         }
-        let completions = if own_queue {
-            Some(Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?)
-        } else {
-            None
-        };
+        let queue = || Ok::<_, Error>(Arc::new(Queue::tunable(name, c"completion")?, GFP_KERNEL)?);
+        let completions = own_queue.then(queue).transpose()?;
         let this = Arc::pin_init(
             pin_init!(Self {
                 client: Opaque::new(client),
@@ -107,24 +104,21 @@ impl Registration {
         result
     }
 
-    fn is_registered(&self) -> bool {
-        core::ptr::eq(REGISTRATION.load(Acquire), self)
+    /// Returns the entry of a device, unless it is being removed. May sleep.
+    fn entry(&self, device: *mut bindings::ib_device) -> Option<Arc<LeasedDevice>> {
+        let devices = self.devices.lock();
+        let entry = devices.iter().find(|e| e.device.as_ptr() == device);
+        entry.cloned()
     }
 
-    /// Leases a device. `removal` is called when the device is being removed. Process context, may
-    /// sleep.
+    /// Leases a device. `changed` is called when the device changes. Process context, may sleep.
     ///
     /// # Errors
     ///
     /// `ENETUNREACH` if the device is being removed already; `ENOMEM`.
-    pub(crate) fn lease(&self, device: &Device, removal: Arc<Removal>) -> Result<Lease> {
-        let devices = self.devices.lock();
-        let entry = devices
-            .iter()
-            .find(|e| e.device.as_ptr() == device.as_ptr());
-        let entry = entry.ok_or(ENETUNREACH)?.clone();
-        drop(devices);
-        entry.lease(removal)
+    pub(crate) fn lease(&self, device: &Device, changed: Arc<Changed>) -> Result<Lease> {
+        let entry = self.entry(device.as_ptr()).ok_or(ENETUNREACH)?;
+        entry.lease(changed)
     }
 
     /// Handles a device that was added.
@@ -138,13 +132,33 @@ impl Registration {
             // `Registration`, which cannot be dropped before this callback has returned.
             let this = unsafe { REGISTRATION.load(Acquire).as_ref() }.ok_or(ENODEV)?;
             let device = NonNull::new(device).ok_or(ENODEV)?;
-            let entry = LeasedDevice::new(device, this.completions.clone())?;
+            let entry = LeasedDevice::new(device, this.completions.clone(), Self::event)?;
             // Connecting takes this lock, and a file system may wait for a connection, so an
             // allocation under the lock must not start I/O.
             let _scope = MemallocScope::noio();
-            this.devices.lock().push(entry, GFP_KERNEL)?;
+            this.devices.lock().push(entry.clone(), GFP_KERNEL)?;
+            // SAFETY: The handler is initialised. It stays in place and is valid until `remove` has
+            // unregistered it, because the list of devices has a reference to the entry.
+            unsafe { bindings::ib_register_event_handler(entry.events.get()) };
             Ok(0)
         })
+    }
+
+    /// Handles an event of a device. A worker of `ib_core` runs it, and may sleep.
+    ///
+    /// # Safety
+    ///
+    /// Called by `ib_core` for the handler of an entry, with a valid event.
+    unsafe extern "C" fn event(_: *mut bindings::ib_event_handler, event: *mut bindings::ib_event) {
+        // SAFETY: The client is registered, so by the type invariant the pointer is that of a
+        // `Registration`, which unregisters its handlers before it is dropped. The caller promises
+        // a valid event.
+        let (this, event) = unsafe { (REGISTRATION.load(Acquire).as_ref(), &*event) };
+        let entry = this.and_then(|this| this.entry(event.device));
+        if let (Some(entry), bindings::ib_event_type_IB_EVENT_PORT_ERR) = (entry, event.event) {
+            // SAFETY: This type of event has the number of a port.
+            entry.port_down(unsafe { event.element.port_num });
+        }
     }
 
     /// Handles a device that is being removed. `ib_core` keeps it until this returns.
@@ -163,6 +177,8 @@ impl Registration {
         let entry = index.and_then(|i| devices.remove(i).ok());
         drop(devices);
         if let Some(entry) = entry {
+            // SAFETY: `add` has registered the handler, whose device still exists.
+            unsafe { bindings::ib_unregister_event_handler(entry.events.get()) };
             entry.remove();
         }
     }
@@ -171,7 +187,7 @@ impl Registration {
 #[pinned_drop]
 impl PinnedDrop for Registration {
     fn drop(self: Pin<&mut Self>) {
-        if self.is_registered() {
+        if core::ptr::eq(REGISTRATION.load(Acquire), &*self) {
             // SAFETY: By the type invariant the client is registered. When the call returns, no
             // callback is running or will be called.
             unsafe { bindings::ib_unregister_client(self.client.get()) };

@@ -11,17 +11,26 @@
 //! each connection are counted only when more are requested.
 //!
 //! Returned pages wake, in turn, the connections whose calls may take them, and no others.
+//!
+//! A connection keeps the pages of a call, and their part of the budget, for its next call. While
+//! the budget is scarce it keeps nothing: while more than half of the pages is in use or kept, or a
+//! connection waits. The first connection that waits makes all connections return what they have
+//! kept, so no connection waits for pages that no call uses.
 
 use kernel::prelude::*;
+use kernel::sync::atomic::Atomic;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::queue::ReadyQueue;
+use crate::work::{read_once, write_once};
 
 /// The pages that calls may use.
 #[pin_data]
 pub(crate) struct Budget {
     #[pin]
     state: SpinLock<BudgetState>,
+    /// Whether connections keep no pages; changes under the lock.
+    scarce: Atomic<bool>,
     /// The number of pages of the whole budget.
     pub(crate) total: usize,
     /// Half of `total`, and at least one.
@@ -101,19 +110,19 @@ impl BudgetState {
     }
 
     /// Records that `queue` waits for `pages` pages. Returns how many pages its connection has
-    /// returned so far.
+    /// returned so far, and whether no queue waited before.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    fn add(&mut self, queue: &Arc<ReadyQueue>, pages: usize) -> Result<usize> {
+    fn add(&mut self, queue: &Arc<ReadyQueue>, pages: usize) -> Result<(usize, bool)> {
         if self.known(queue).is_none() {
             self.waiters.push(Waiting::new(queue), GFP_ATOMIC)?;
         }
-        self.any_waits = true;
+        let waited = core::mem::replace(&mut self.any_waits, true);
         let known = self.known(queue).ok_or(ENOMEM)?;
         known.wait(pages);
-        Ok(known.returned)
+        Ok((known.returned, !waited))
     }
 
     /// Records that the connection of `queue` used `used` pages, and had returned `returned`
@@ -181,6 +190,7 @@ impl Budget {
         Arc::pin_init(
             pin_init!(Self {
                 state <- new_spinlock!(state, "rpcrdma::Budget::state"),
+                scarce: Atomic::new(false),
                 total,
                 half: total.div_ceil(2).max(1),
             }),
@@ -188,53 +198,18 @@ impl Budget {
         )
     }
 
-    /// Takes `pages` pages, or the whole budget if that is less, for a call of the connection of
-    /// `queue`; `None` if they are in use, or if the connection would use more than it leaves.
-    /// `used` returns how many the connection uses already.
-    pub(crate) fn take(
-        this: &Arc<Self>,
-        queue: &Arc<ReadyQueue>,
-        pages: usize,
-        used: impl FnOnce() -> usize,
-    ) -> Option<Permit> {
-        let mut state = this.state.lock();
-        let left = state.left.saturating_sub(pages);
-        if left < this.half {
-            drop(state);
-            return Self::take_scarce(this, queue, pages, used());
-        }
-        state.left = left;
-        drop(state);
-        Some(this.permit(queue, pages))
-    }
-
-    /// Implements [`Self::take`] if more than half of the budget would be in use.
-    #[cold]
-    fn take_scarce(
-        this: &Arc<Self>,
-        queue: &Arc<ReadyQueue>,
-        pages: usize,
-        used: usize,
-    ) -> Option<Permit> {
-        let pages = pages.min(this.total);
-        let mut state = this.state.lock();
-        state.left = without(state.left, pages, used)?;
-        drop(state);
-        Some(this.permit(queue, pages))
-    }
-
-    /// Makes the permit for pages that were taken.
-    #[inline(always)]
-    fn permit(self: &Arc<Self>, queue: &Arc<ReadyQueue>, pages: usize) -> Permit {
-        Permit {
-            budget: self.clone(),
-            pages,
-            queue: Arc::as_ptr(queue).addr(),
-        }
+    /// Changes the state.
+    fn change<T>(&self, change: impl FnOnce(&mut BudgetState) -> T) -> T {
+        let mut state = self.state.lock();
+        let result = change(&mut state);
+        let scarce = state.any_waits || state.left < self.half;
+        write_once(&self.scarce, scarce);
+        result
     }
 
     /// Resumes `queue` when pages are free; at once if `pages` may be taken and it is not another
-    /// queue's turn. `used` returns how many the connection uses. A caller whose connection may be
+    /// queue's turn. `used` returns how many the connection uses; its argument says whether the
+    /// connections must return the pages that they have kept. A caller whose connection may be
     /// closing checks that afterwards, and calls [`Self::forget`].
     ///
     /// # Errors
@@ -243,14 +218,15 @@ impl Budget {
     pub(crate) fn wait(
         &self,
         pages: usize,
-        used: impl FnOnce() -> usize,
+        used: impl FnOnce(bool) -> usize,
         queue: &Arc<ReadyQueue>,
     ) -> Result {
-        let returned = self.state.lock().add(queue, pages.min(self.total))?;
+        let pages = pages.min(self.total);
+        let (returned, first) = self.change(|state| state.add(queue, pages))?;
         // Pages that become free from now on resume the queue. Pages that became free before are
         // found here.
-        let used = used();
-        self.state.lock().count(queue, used, returned);
+        let used = used(first);
+        self.change(|state| state.count(queue, used, returned));
         Ok(())
     }
 
@@ -263,25 +239,79 @@ impl Budget {
     /// Removes the queue of a connection that is being closed. The pages for which the queue was
     /// resumed go to other queues.
     pub(crate) fn forget(&self, queue: &Arc<ReadyQueue>) {
-        let mut state = self.state.lock();
-        let same = |other: &Waiting| Arc::ptr_eq(&other.queue, queue);
-        let place = state.waiters.iter().position(same);
-        let removed = place.map(|place| state.waiters.remove(place));
-        if state.any_waits {
-            state.resume();
-        }
-        drop(state);
+        let removed = self.change(|state| {
+            let same = |other: &Waiting| Arc::ptr_eq(&other.queue, queue);
+            let place = state.waiters.iter().position(same);
+            let removed = place.map(|place| state.waiters.remove(place));
+            if state.any_waits {
+                state.resume();
+            }
+            removed
+        });
         drop(removed);
+    }
+}
+
+impl Permit {
+    /// Makes a permit without pages for a call of the connection of `queue`.
+    pub(crate) fn new(budget: &Arc<Budget>, queue: &Arc<ReadyQueue>) -> Self {
+        Self {
+            budget: budget.clone(),
+            pages: 0,
+            queue: Arc::as_ptr(queue).addr(),
+        }
+    }
+
+    /// Takes more pages, until these are `pages` or the whole budget. Returns false, and takes
+    /// none, if they are in use, or if the connection would use more than it leaves. `used` returns
+    /// how many the connection uses beside these.
+    #[inline(always)]
+    pub(crate) fn grow(&mut self, pages: usize, used: impl FnOnce() -> usize) -> bool {
+        pages <= self.pages || self.take(pages, None) || self.take(pages, Some(used()))
+    }
+
+    /// Implements [`Self::grow`]: if at least half of the budget is left, or if the connection uses
+    /// this number of pages beside these.
+    #[inline(never)]
+    fn take(&mut self, pages: usize, used: Option<usize>) -> bool {
+        let (budget, had) = (&self.budget, self.pages);
+        let enough = |left: &usize| *left >= budget.half;
+        let pages = pages.min(budget.total).max(had);
+        let taken = budget.change(|state| {
+            let more = pages - had;
+            state.left = match used {
+                None => state.left.checked_sub(more).filter(enough),
+                Some(used) => without(state.left, more, used.saturating_add(had)),
+            }?;
+            Some(pages)
+        });
+        self.pages = taken.unwrap_or(had);
+        taken.is_some()
+    }
+
+    /// Returns whether the pages are to be returned as soon as no call uses them.
+    pub(crate) fn is_scarce(&self) -> bool {
+        self.pages != 0 && read_once(&self.budget.scarce)
+    }
+
+    /// Returns all pages.
+    pub(crate) fn give_back(&mut self) {
+        let pages = core::mem::take(&mut self.pages);
+        if pages == 0 {
+            return;
+        }
+        self.budget.change(|state| {
+            state.left += pages;
+            if state.any_waits {
+                state.hand_on(self.queue, pages);
+            }
+        });
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let mut state = self.budget.state.lock();
-        state.left += self.pages;
-        if state.any_waits {
-            state.hand_on(self.queue, self.pages);
-        }
+        self.give_back();
     }
 }
 
@@ -290,14 +320,25 @@ impl Drop for Permit {
 mod tests {
     use super::*;
 
+    /// Takes pages for a call of the connection of `queue`, which uses `used` pages.
+    fn take_of(
+        budget: &Arc<Budget>,
+        queue: &Arc<ReadyQueue>,
+        pages: usize,
+        used: usize,
+    ) -> Option<Permit> {
+        let mut permit = Permit::new(budget, queue);
+        permit.grow(pages, || used).then_some(permit)
+    }
+
     #[test]
     fn call_waits_until_pages_are_free() -> Result {
         let budget = Budget::new(8)?;
         let queue = ReadyQueue::stalled()?;
-        let take = |pages| Budget::take(&budget, &queue, pages, || 0);
+        let take = |pages| take_of(&budget, &queue, pages, 0);
         let first = take(5);
         assert!(first.is_some() && take(4).is_none());
-        budget.wait(4, || 0, &queue)?;
+        budget.wait(4, |_| 0, &queue)?;
         assert!(queue.is_stalled());
         drop(first);
         assert!(!queue.is_stalled());
@@ -307,8 +348,31 @@ mod tests {
         assert!(second.is_some());
         drop(second);
         assert!(queue.is_stalled());
-        budget.wait(4, || 0, &queue)?;
+        budget.wait(4, |_| 0, &queue)?;
         assert!(!queue.is_stalled());
+        Ok(())
+    }
+
+    #[test]
+    fn pages_are_kept_while_half_is_left_and_none_waits() -> Result {
+        let budget = Budget::new(8)?;
+        let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let mut kept = take_of(&budget, &first, 4, 0).ok_or(EINVAL)?;
+        assert!(!kept.is_scarce() && kept.grow(2, || 0) && kept.pages == 4);
+        let mut other = take_of(&budget, &second, 1, 0).ok_or(EINVAL)?;
+        assert!(kept.is_scarce() && !other.grow(8, || 0) && other.pages == 1);
+        other.give_back();
+        assert!(!kept.is_scarce());
+        // Only the first connection that waits makes all others return what they keep.
+        let mut used = |must_return: bool| {
+            assert!(must_return && kept.is_scarce());
+            budget.wait(6, |again| usize::from(again) * 8, &second)?;
+            kept.give_back();
+            Ok::<usize, Error>(0)
+        };
+        budget.wait(6, |must_return| used(must_return).unwrap_or(8), &first)?;
+        // None of them has taken the pages, so that both may.
+        assert!(!first.is_stalled() && !second.is_stalled());
         Ok(())
     }
 
@@ -316,15 +380,15 @@ mod tests {
     fn queue_that_waits_twice_is_forgotten_once() -> Result {
         let budget = Budget::new(8)?;
         let queue = ReadyQueue::stalled()?;
-        let all = Budget::take(&budget, &queue, 8, || 0);
-        budget.wait(1, || 0, &queue)?;
-        budget.wait(1, || 0, &queue)?;
+        let all = take_of(&budget, &queue, 8, 0);
+        budget.wait(1, |_| 0, &queue)?;
+        budget.wait(1, |_| 0, &queue)?;
         drop(all);
         assert!(!queue.is_stalled());
         queue.stall_again();
-        let all = Budget::take(&budget, &queue, 8, || 0);
-        budget.wait(1, || 0, &queue)?;
-        budget.wait(1, || 0, &queue)?;
+        let all = take_of(&budget, &queue, 8, 0);
+        budget.wait(1, |_| 0, &queue)?;
+        budget.wait(1, |_| 0, &queue)?;
         budget.forget(&queue);
         drop(all);
         assert!(queue.is_stalled());
@@ -335,9 +399,9 @@ mod tests {
     fn budget_is_short_while_another_connection_waits() -> Result {
         let budget = Budget::new(8)?;
         let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
-        let all = Budget::take(&budget, &first, 8, || 0);
+        let all = take_of(&budget, &first, 8, 0);
         assert!(!budget.is_short_beside(&first));
-        budget.wait(1, || 0, &second)?;
+        budget.wait(1, |_| 0, &second)?;
         assert!(budget.is_short_beside(&first) && !budget.is_short_beside(&second));
         drop(all);
         assert!(!budget.is_short_beside(&first));
@@ -349,13 +413,13 @@ mod tests {
     fn call_longer_than_the_budget_is_served_alone() -> Result {
         let budget = Budget::new(8)?;
         let queue = ReadyQueue::stalled()?;
-        let all = Budget::take(&budget, &queue, 100, || 0);
-        assert!(all.is_some() && Budget::take(&budget, &queue, 1, || 0).is_none());
-        budget.wait(1, || 0, &queue)?;
+        let all = take_of(&budget, &queue, 100, 0);
+        assert!(all.is_some() && take_of(&budget, &queue, 1, 0).is_none());
+        budget.wait(1, |_| 0, &queue)?;
         budget.forget(&queue);
         drop(all);
         assert!(queue.is_stalled());
-        assert!(Budget::take(&budget, &queue, 8, || 0).is_some());
+        assert!(take_of(&budget, &queue, 8, 0).is_some());
         Ok(())
     }
 
@@ -363,10 +427,10 @@ mod tests {
     fn connection_leaves_as_much_as_it_uses() -> Result {
         let budget = Budget::new(12)?;
         let (queue, another) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
-        let take = |queue, pages, used| Budget::take(&budget, queue, pages, || used);
+        let take = |queue, pages, used| take_of(&budget, queue, pages, used);
         let (first, second) = (take(&queue, 5, 0), take(&queue, 1, 5));
         assert!(first.is_some() && second.is_some() && take(&queue, 1, 6).is_none());
-        budget.wait(1, || 6, &queue)?;
+        budget.wait(1, |_| 6, &queue)?;
         // Another connection takes from what is left.
         let other = take(&another, 3, 0);
         assert!(other.is_some() && take(&another, 1, 3).is_none());
@@ -385,12 +449,12 @@ mod tests {
     fn free_pages_resume_the_queues_that_they_suffice_for_in_turn() -> Result {
         let budget = Budget::new(8)?;
         let user = ReadyQueue::stalled()?;
-        let take = |queue, pages| Budget::take(&budget, queue, pages, || 0);
+        let take = |queue, pages| take_of(&budget, queue, pages, 0);
         let (rest, mut last) = (take(&user, 6), take(&user, 2));
         let mut queues = KVec::new();
         for _ in 0..4 {
             let queue = ReadyQueue::stalled()?;
-            budget.wait(2, || 0, &queue)?;
+            budget.wait(2, |_| 0, &queue)?;
             queues.push(queue, GFP_KERNEL)?;
         }
         for n in 0..8 {
@@ -402,7 +466,7 @@ mod tests {
             last = take(queue, 2);
             assert!(last.is_some());
             queue.stall_again();
-            budget.wait(2, || 2, queue)?;
+            budget.wait(2, |_| 2, queue)?;
         }
         drop((rest, last));
         assert!(!queues.iter().any(|queue| queue.is_stalled()));
@@ -413,10 +477,10 @@ mod tests {
     fn free_pages_go_past_a_connection_that_uses_too_many() -> Result {
         let budget = Budget::new(8)?;
         let (large, small) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
-        let take = |queue, pages| Budget::take(&budget, queue, pages, || 0);
+        let take = |queue, pages| take_of(&budget, queue, pages, 0);
         let (used, rest, last) = (take(&large, 4), take(&small, 2), take(&small, 2));
-        budget.wait(2, || 4, &large)?;
-        budget.wait(2, || 0, &small)?;
+        budget.wait(2, |_| 4, &large)?;
+        budget.wait(2, |_| 0, &small)?;
         drop(last);
         assert!(large.is_stalled() && !small.is_stalled());
         // The pages of the connection itself are free.
@@ -430,15 +494,15 @@ mod tests {
     fn pages_that_a_queue_has_not_taken_are_for_the_next() -> Result {
         let budget = Budget::new(8)?;
         let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
-        let take = |pages| Budget::take(&budget, &first, pages, || 0);
+        let take = |pages| take_of(&budget, &first, pages, 0);
         let (rest, last) = (take(4), take(4));
-        budget.wait(4, || 0, &first)?;
-        budget.wait(4, || 0, &second)?;
+        budget.wait(4, |_| 0, &first)?;
+        budget.wait(4, |_| 0, &second)?;
         drop(last);
         assert!(!first.is_stalled() && second.is_stalled());
         // The oldest call needs more than the queue was resumed for.
         first.stall_again();
-        budget.wait(6, || 0, &first)?;
+        budget.wait(6, |_| 0, &first)?;
         assert!(first.is_stalled() && !second.is_stalled());
         drop(rest);
         Ok(())
@@ -448,9 +512,9 @@ mod tests {
     fn queue_that_is_closed_passes_on_its_turn() -> Result {
         let budget = Budget::new(8)?;
         let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
-        let all = Budget::take(&budget, &first, 8, || 0);
-        budget.wait(8, || 0, &first)?;
-        budget.wait(8, || 0, &second)?;
+        let all = take_of(&budget, &first, 8, 0);
+        budget.wait(8, |_| 0, &first)?;
+        budget.wait(8, |_| 0, &second)?;
         drop(all);
         assert!(!first.is_stalled() && second.is_stalled());
         budget.forget(&first);
@@ -462,9 +526,9 @@ mod tests {
     fn pages_that_became_free_before_waiting_are_found() -> Result {
         let budget = Budget::new(8)?;
         let queue = ReadyQueue::stalled()?;
-        let mut first = Budget::take(&budget, &queue, 4, || 0);
+        let mut first = take_of(&budget, &queue, 4, 0);
         // The connection's call was fetched between its refusal and its waiting.
-        let used = || {
+        let used = |_| {
             drop(first.take());
             0
         };

@@ -21,7 +21,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use super::budget::Permit;
+use super::memory::Store;
 use crate::conn::traced;
 use crate::observe::trace;
 use crate::observe::trace::server::Posted;
@@ -29,7 +29,6 @@ use crate::proto::responder::call;
 use crate::proto::responder::grant::{Excess, Grant};
 use crate::proto::responder::marks::{Mark, Marks};
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
-use crate::rdma::scatter::Sink;
 use crate::sunrpc::svc::receive::{Arriving, Payload};
 use crate::wire::{Lists, Version};
 use crate::work::read_once;
@@ -102,7 +101,7 @@ impl Call {
 
     /// Returns the number of pages of the budget that the call uses.
     pub(crate) fn pages(&self) -> usize {
-        self.read.as_ref().map_or(0, |read| read.permit.pages)
+        self.read.as_ref().map_or(0, |read| read.store.permit.pages)
     }
 
     /// Keeps the parts of a call that the reply needs.
@@ -165,10 +164,8 @@ impl Call {
 
 /// The part of a call that RDMA Reads fetch.
 pub(crate) struct ReadCtxt {
-    pub(crate) sink: Sink,
+    pub(crate) store: KBox<Store>,
     pub(crate) shape: Shape,
-    /// The pages in the budget of all connections.
-    pub(crate) permit: Permit,
     /// The bytes that RDMA Reads fetch.
     pub(crate) bytes: u32,
     /// The number of segments of these bytes in the requester's memory.
@@ -234,11 +231,11 @@ impl ReadCtxt {
     /// Those of [`Qp::post_reads`].
     #[inline(always)]
     pub(crate) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
-        qp.post_reads(tag, &mut self.sink)?;
+        qp.post_reads(tag, &mut self.store.sink)?;
         self.tag = tag.get();
         self.posted = Posted::now();
         let cid = traced::cid(qp, self.tag);
-        trace::server::post_read_chunk(cid, self.sink.work_requests());
+        trace::server::post_read_chunk(cid, self.store.sink.work_requests());
         Ok(())
     }
 
@@ -250,7 +247,9 @@ impl ReadCtxt {
     /// `EMSGSIZE`, `EINVAL` if the thread has too few pages; `EIO` if the RDMA Reads have not
     /// completed.
     pub(crate) fn exchange<X>(&mut self, inline: &[u8], arriving: &mut Arriving<'_, X>) -> Result {
-        let pages = self.sink.pages().ok_or(EIO)?;
+        let pages = self.store.sink.pages().ok_or(EIO)?;
+        // The list may have kept more pages than the call has.
+        let pages = pages.get_mut(..self.shape.pages()).ok_or(EIO)?;
         match self.shape {
             Shape::Payload(_) => {
                 arriving.write_inline(inline)?;
@@ -281,6 +280,8 @@ struct CallsState {
     grant: Grant,
     /// Contexts that no call uses. None of them has a part to fetch.
     free: KVec<KBox<Call>>,
+    /// Page lists that no call uses.
+    stores: KVec<KBox<Store>>,
 }
 
 /// Why a call is not served.
@@ -302,6 +303,7 @@ impl Calls {
             grant: Grant::new(credits, EXCESS),
             // CAST: `usize` has at least 32 bits.
             free: KVec::with_capacity(credits as usize, GFP_KERNEL)?,
+            stores: KVec::with_capacity(credits as usize, GFP_KERNEL)?,
         };
         let calls = pin_init!(Self {
             state <- new_spinlock!(state, "rpcrdma::Calls::state"),
@@ -324,10 +326,8 @@ impl Calls {
         receive: u32,
     ) -> Result<(KBox<Call>, u32), BeginError> {
         let mut state = self.state.lock();
-        let more = match state.grant.on_call(call.credits()) {
-            Ok(more) => more,
-            Err(Excess) => return Err(BeginError::Excess),
-        };
+        let more = state.grant.on_call(call.credits());
+        let more = more.map_err(|Excess| BeginError::Excess)?;
         let free = state.free.pop();
         drop(state);
         match Call::begin(free, call, receive, GFP_KERNEL) {
@@ -340,19 +340,88 @@ impl Calls {
     }
 
     /// Counts `call` and returns its context, if that requires neither allocating a context nor
-    /// posting a Receive. Does not sleep.
-    pub(crate) fn begin_now(&self, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
+    /// posting a Receive, and a spare page list, if there is one. Does not sleep.
+    pub(crate) fn begin_now(
+        &self,
+        call: &call::Call<'_>,
+        receive: u32,
+    ) -> Option<(KBox<Call>, Option<KBox<Store>>)> {
         let mut state = self.state.lock();
         if state.free.is_empty() || !state.grant.on_call_within() {
             return None;
         }
-        let free = state.free.pop();
+        let (free, store) = (state.free.pop(), state.stores.pop());
         drop(state);
         let begun = Call::begin(free, call, receive, GFP_NOWAIT);
         if begun.is_err() {
             self.state.lock().grant.on_dropped();
         }
-        begun.ok()
+        Some((begun.ok()?, store))
+    }
+
+    /// Removes and returns a spare page list, if there is one.
+    pub(crate) fn store(&self) -> Option<KBox<Store>> {
+        self.state.lock().stores.pop()
+    }
+
+    /// Keeps a page list that is not in flight. Its pages are freed if the budget is scarce. Does
+    /// not sleep.
+    #[inline(always)]
+    pub(crate) fn keep(&self, mut store: KBox<Store>) {
+        store.recent = true;
+        let mut state = self.state.lock();
+        if store.permit.is_scarce() {
+            drop(state);
+            return self.keep_empty(store);
+        }
+        let refused = state.stores.push_within_capacity(store);
+        drop(state);
+        drop(refused);
+    }
+
+    /// Keeps a page list without its pages.
+    #[cold]
+    pub(crate) fn keep_empty(&self, mut store: KBox<Store>) {
+        store.empty();
+        let refused = self.state.lock().stores.push_within_capacity(store);
+        drop(refused);
+    }
+
+    /// Drops the spare page lists for which `wanted` returns true, one by one.
+    fn drop_stores(&self, wanted: impl Fn(&KBox<Store>) -> bool) {
+        loop {
+            let mut state = self.state.lock();
+            let Some(place) = state.stores.iter().position(&wanted) else {
+                return;
+            };
+            let store = state.stores.remove(place);
+            drop(state);
+            if let Ok(mut store) = store {
+                store.empty();
+            }
+        }
+    }
+
+    /// Frees the pages of all spare page lists.
+    #[cold]
+    pub(crate) fn free_kept(&self) {
+        self.drop_stores(|store| store.permit.pages != 0);
+    }
+
+    /// Drops the spare page lists that no call has used since the last time.
+    pub(crate) fn drop_unused(&self) {
+        self.drop_stores(|store| !store.recent);
+        let mut state = self.state.lock();
+        state
+            .stores
+            .iter_mut()
+            .for_each(|store| store.recent = false);
+    }
+
+    /// Drops all spare page lists. From now on none is kept. May sleep.
+    pub(crate) fn clear(&self) {
+        let stores = core::mem::take(&mut self.state.lock().stores);
+        drop(stores);
     }
 
     /// Counts a call as answered. Returns the credits for the header of the reply.

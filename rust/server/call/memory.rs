@@ -2,7 +2,8 @@
 
 //! Spare page lists and memory regions of a connection.
 //!
-//! A spare list keeps its allocations, so that an operation of the same size allocates nothing.
+//! A spare list keeps its allocations, its pages and their part of the budget, so that an operation
+//! of the same size allocates nothing and takes no lock of other connections.
 
 use kernel::alloc::Flags;
 use kernel::prelude::*;
@@ -10,18 +11,16 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
 
+use super::budget::Permit;
 use super::context::Call;
 use crate::compat::code::ENOBUFS;
+use crate::mem::Page;
 use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
 use crate::rdma::scatter::{Sink, Source};
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::time;
 
-/// The maximum number of page lists for calls that a connection keeps.
-const MOST: usize = 8;
-/// The maximum number of pages of a spare list for a call: enough for a small payload.
-pub(crate) const KEPT_PAGES: usize = 1;
 /// The maximum number of memory regions for RDMA Reads of one connection, unless a single call
 /// needs more.
 const MOST_REGIONS: u32 = 256;
@@ -67,11 +66,41 @@ pub(crate) fn pause() {
     PAUSING.add(-1, Relaxed);
 }
 
-/// The spare page lists and memory regions of one connection. They belong to its protection domain.
+/// A page list for a call, and the pages of the budget that are for the list: no fewer than it has,
+/// unless a single call is longer than the whole budget.
+pub(crate) struct Store {
+    pub(crate) sink: Sink,
+    pub(crate) permit: Permit,
+    /// A call has used the list since the last check of the connection.
+    pub(super) recent: bool,
+}
+
+impl Store {
+    /// Makes a list without pages, which are for `permit` to take. May sleep if `gfp` permits.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn new(pd: &Arc<Pd>, permit: Permit, gfp: Flags) -> Result<KBox<Self>> {
+        let store = Self {
+            sink: Sink::new(pd, gfp)?,
+            permit,
+            recent: true,
+        };
+        Ok(KBox::new(store, gfp)?)
+    }
+
+    /// Frees the pages, and returns them to the budget.
+    #[cold]
+    pub(super) fn empty(&mut self) {
+        self.sink.pages().into_iter().for_each(Page::free_all);
+        self.permit.give_back();
+    }
+}
+
+/// The memory regions of one connection. They belong to its protection domain.
 #[pin_data]
 pub(crate) struct Spare {
-    #[pin]
-    sinks: SpinLock<KVec<Sink>>,
     /// RDMA Reads need memory regions.
     needs_regions: bool,
     #[pin]
@@ -84,33 +113,15 @@ pub(crate) struct Spare {
 }
 
 impl Spare {
-    /// Makes a set without lists. `regions` are for RDMA Reads, if the device needs them; a call
-    /// needs at most `most`. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    pub(crate) fn new(regions: Option<Arc<MrPool>>, most: u32) -> Result<impl PinInit<Self>> {
-        let sinks = KVec::with_capacity(MOST, GFP_KERNEL)?;
-        Ok(pin_init!(Self {
-            sinks <- new_spinlock!(sinks, "rpcrdma::Spare::sinks"),
+    /// Makes the value of a connection. `regions` are for RDMA Reads, if the device needs them; a
+    /// call needs at most `most`.
+    pub(crate) fn new(regions: Option<Arc<MrPool>>, most: u32) -> impl PinInit<Self> {
+        pin_init!(Self {
             needs_regions: regions.is_some(),
             regions <- new_spinlock!(regions, "rpcrdma::Spare::regions"),
             most_regions: most.max(MOST_REGIONS),
             returned: Atomic::new(0),
-        }))
-    }
-
-    /// Returns a list for the pages of a call, with at most [`KEPT_PAGES`] pages. May sleep if
-    /// `gfp` permits.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline(always)]
-    pub(crate) fn sink(&self, pd: &Arc<Pd>, gfp: Flags) -> Result<Sink> {
-        let spare = self.sinks.lock().pop();
-        spare.map_or_else(|| Sink::new(pd, gfp), Ok)
+        })
     }
 
     /// Returns the memory regions for RDMA Reads, if the device needs them.
@@ -172,19 +183,10 @@ impl Spare {
         self.needs_regions
     }
 
-    /// Keeps a list that is not in flight, with at most [`KEPT_PAGES`] pages, unless there are
-    /// enough. Does not sleep.
-    pub(crate) fn put_sink(&self, sink: Sink) {
-        // The vector has its capacity from the start. A surplus list is dropped after the lock.
-        let refused = self.sinks.lock().push_within_capacity(sink);
-        drop(refused);
-    }
-
-    /// Drops all lists, and the regions. May sleep.
+    /// Drops the regions. May sleep.
     pub(crate) fn clear(&self) {
-        let sinks = core::mem::take(&mut *self.sinks.lock());
         let regions = self.regions.lock().take();
-        drop((sinks, regions));
+        drop(regions);
     }
 }
 

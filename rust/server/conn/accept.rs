@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::endpoint::{Accepted, Conn, Endpoint, QueuePair, Responder};
-use super::failure::{Failure, Step};
+use super::failure::{failed_step, Failure, PD, QUEUE_PAIR, RECEIVES};
 use super::listener::{ListenerState, Service};
 use super::owner::Owner;
 use super::session;
@@ -69,25 +69,25 @@ impl Prepared {
         request: Request,
     ) -> Result<Self, Failure> {
         let device = request.device();
-        let device = device.ok_or(Failure::Step(Step::Device, ENODEV))?;
+        let device = device.ok_or(Failure::Step("device", ENODEV))?;
         let reads = reads(&request, device)?;
         let sizes = sizes(&config, device)?;
-        let accepted = Accepted::new(service).map_err(Step::State.failed())?;
+        let accepted = Accepted::new(service).map_err(failed_step("state"))?;
         let settings = config.announce(&device.limits());
         let wanted = request.responder_resources();
         let owner =
-            owner(&request, &sizes, listener, accepted.clone()).map_err(Step::State.failed())?;
+            owner(&request, &sizes, listener, accepted.clone()).map_err(failed_step("state"))?;
         let lifecycle = Lifecycle::answering(owner.clone(), &request);
-        let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(Step::State.failed())?;
+        let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(failed_step("state"))?;
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
         let lease = lifecycle
-            .lease(&service.devices, device)
-            .map_err(Step::Device.failed())?;
+            .lease(&service.devices, device, None)
+            .map_err(failed_step("device"))?;
         let device = device.name();
         let cm = request
             .adopt(lifecycle.clone())
-            .map_err(Step::CmId.failed())?;
-        let pd = Pd::new(lease, None).map_err(Step::Pd.failed())?;
+            .map_err(failed_step("identifier"))?;
+        let pd = Pd::new(lease, None).map_err(failed_step(PD))?;
         let base = Base {
             service,
             config: &config,
@@ -104,8 +104,8 @@ impl Prepared {
         let quirks = &shared.role().quirks;
         let served = quirks
             .begin(&pd, has_private_data, config.inline, (reads, wanted))
-            .map_err(Step::Regions.failed())?;
-        session::begin(&shared, &pd, &config, terms).map_err(Step::State.failed())?;
+            .map_err(failed_step("memory regions"))?;
+        session::begin(&shared, &pd, &config, terms).map_err(failed_step("state"))?;
         let parts = Parts {
             qp,
             pd,
@@ -114,7 +114,7 @@ impl Prepared {
             shared,
         };
         Ok(Self {
-            endpoint: Endpoint::new(parts).map_err(Step::State.failed())?,
+            endpoint: Endpoint::new(parts).map_err(failed_step("state"))?,
             owner,
             accepted,
             reads: (reads, served),
@@ -146,7 +146,7 @@ impl Prepared {
     /// Adds the connection to debugfs until it is closed, if there is memory. May sleep.
     fn register(&self, net: u64) {
         let peer = self.owner.peer();
-        let connections = &self.accepted.service().connections;
+        let connections = &self.accepted.service.connections;
         if let Ok(registered) = connections.register(Role::Server, net, peer) {
             registered.up(peer, self.endpoint.clone());
             *self.endpoint.registered.lock() = Some(registered);
@@ -166,7 +166,7 @@ impl Prepared {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
             return Err(ENOTCONN);
         }
-        let watch = &self.accepted.service().watch;
+        let watch = &self.accepted.service.watch;
         watch.add(self.endpoint.clone())?;
         let class = TRAFFIC_CLASS.byte();
         if let Err(error) = self.endpoint.accept(self.settings, self.reads, class) {
@@ -226,7 +226,7 @@ impl Base<'_> {
         &self,
         mut sizes: Sizes,
     ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>, u32), Failure> {
-        let regions = self.regions().map_err(Step::Regions.failed())?;
+        let regions = self.regions().map_err(failed_step("memory regions"))?;
         loop {
             let failure = match self.make(&sizes, regions.clone()) {
                 Ok((shared, qp)) => {
@@ -240,7 +240,7 @@ impl Base<'_> {
                 ..*self.config
             };
             sizes = match (&failure, Sizes::new(&lower, &self.pd.limits())) {
-                (Failure::Step(Step::QueuePair, ENOMEM | EINVAL), Some(sizes)) => sizes,
+                (Failure::Step(QUEUE_PAIR, ENOMEM | EINVAL), Some(sizes)) => sizes,
                 _ => return Err(failure),
             };
         }
@@ -259,12 +259,12 @@ impl Base<'_> {
         sizes: &Sizes,
         regions: Option<Arc<MrPool>>,
     ) -> Result<(Arc<Conn>, OwnedQpOf<Responder>), Failure> {
-        let shared = self.state(sizes, regions).map_err(Step::State.failed())?;
+        let shared = self.state(sizes, regions).map_err(failed_step("state"))?;
         // CAST: `usize` has at least 32 bits.
         let receive_size = self.config.inline as usize;
         let tags = (in_flight::tags(sizes.operations), receive_size);
         let qp = connection::queue_pair(self.cm, self.pd, &sizes.queues, tags, shared.clone())
-            .map_err(Step::QueuePair.failed())?;
+            .map_err(failed_step(QUEUE_PAIR))?;
         Ok((shared, qp))
     }
 
@@ -292,26 +292,18 @@ impl Base<'_> {
 fn reads(request: &Request, device: &Device) -> Result<u8, Failure> {
     handshake::read_depth(request).ok_or_else(|| match request.initiator_depth() {
         0 => Failure::ReadDepth,
-        _ => Failure::Unfit {
-            device: device.name(),
-            reason: "it does no RDMA Reads",
-            no_reads: true,
-        },
+        _ => Failure::NoReads(device.name()),
     })
 }
 
 /// Fits a connection to the device.
 fn sizes(config: &ConnConfig, device: &Device) -> Result<Sizes, Failure> {
-    Sizes::new(config, &device.limits()).ok_or_else(|| Failure::Unfit {
-        device: device.name(),
-        reason: "its queues are too short",
-        no_reads: false,
-    })
+    Sizes::new(config, &device.limits()).ok_or_else(|| Failure::Short(device.name()))
 }
 
 /// Posts the Receives of a connection. Each is reposted after its message has been handled.
 fn post_receives(qp: &QueuePair, receives: u32) -> Result<(), Failure> {
-    qp.post_receives().map_err(Step::Receives.failed())?;
+    qp.post_receives().map_err(failed_step(RECEIVES))?;
     for number in 0..receives {
         trace::server::post_recv(traced::cid(qp, number));
     }

@@ -11,7 +11,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
-use super::failure::Silence;
+use super::failure::{Silence, Watch};
 use super::listener::Service;
 use super::owner::Owner;
 use crate::conn::connection::{Connection, Parts};
@@ -19,11 +19,9 @@ use crate::conn::lifecycle::Lifecycle;
 use crate::conn::registry::{DebugInfo, Registered};
 use crate::conn::role::{self, ConnOf, QpOf};
 use crate::conn::traced;
-use crate::mem::PagePool;
 use crate::observe::connections::{self, Counts, Credits, Regions, Up};
 use crate::observe::trace;
 use crate::proto::responder::limits::Limits;
-use crate::rdma::buffer::SendBuf;
 use crate::rdma::device::Name;
 use crate::rdma::mr::MrPool;
 use crate::rdma::qp::Remote;
@@ -46,10 +44,9 @@ pub(crate) struct Responder {
     pub(crate) calls: Arc<Calls>,
     /// The limits of a call.
     pub(crate) limits: Limits,
-    /// Pages for calls that are being fetched, of all connections.
-    pub(crate) pages: Arc<PagePool>,
-    /// The number of pages that such calls may use.
+    /// The number of pages that calls of all connections may use while they are being fetched.
     pub(crate) budget: Arc<Budget>,
+    watch: Arc<Watch>,
     #[pin]
     pub(crate) in_flight: InFlight,
     #[pin]
@@ -94,17 +91,17 @@ impl Responder {
         let credits = sizes.queues.credits;
         let most = credits + EXCESS;
         let calls = Calls::new(credits)?;
-        let spare = Spare::new(regions, REGIONS_PER_READ * sizes.limits.read_wrs)?;
+        let spare = Spare::new(regions, REGIONS_PER_READ * sizes.limits.read_wrs);
         let in_flight = InFlight::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
-        let (limits, pages) = (sizes.limits, service.pages.clone());
-        let budget = service.budget.clone();
+        let (limits, budget) = (sizes.limits, service.budget.clone());
+        let watch = service.watch.clone();
         Ok(pin_init!(Self {
             lifecycle,
             ready,
             calls,
             limits,
-            pages,
             budget,
+            watch,
             in_flight <- in_flight,
             spare <- spare,
             quirks <- Quirks::new(),
@@ -116,10 +113,16 @@ impl Responder {
         }))
     }
 
-    /// Takes `pages` pages of the budget for a call; `None` if they are in use.
+    /// Returns a permit without pages of the budget.
+    pub(crate) fn permit(&self) -> Permit {
+        Permit::new(&self.budget, &self.ready)
+    }
+
+    /// Takes more pages of the budget, until `permit` has `pages`. Returns false if they are in
+    /// use.
     #[inline(always)]
-    pub(crate) fn permit(&self, pages: usize) -> Option<Permit> {
-        Budget::take(&self.budget, &self.ready, pages, || self.pages_used())
+    pub(crate) fn grow(&self, permit: &mut Permit, pages: usize) -> bool {
+        permit.grow(pages, || self.pages_used())
     }
 
     /// Resumes the queue of the connection when `pages` pages are free.
@@ -128,12 +131,13 @@ impl Responder {
     ///
     /// `ENOMEM`.
     pub(crate) fn wait_for_pages(&self, pages: usize) -> Result {
-        self.budget.wait(pages, || self.pages_used(), &self.ready)
-    }
-
-    /// Ends waiting for pages: the connection is being closed.
-    pub(crate) fn forget_waiting(&self) {
-        self.budget.forget(&self.ready);
+        let used = |must_return| {
+            if must_return {
+                self.watch.free_kept();
+            }
+            self.pages_used()
+        };
+        self.budget.wait(pages, used, &self.ready)
     }
 
     /// Returns whether the requester keeps pages for which other connections wait, or may keep
@@ -144,9 +148,11 @@ impl Responder {
         short || PAUSING.load(Relaxed) != 0
     }
 
-    /// Returns how many pages of the budget the connection uses. Counts each operation.
+    /// Returns the pages that the connection keeps, and then how many pages of the budget it uses.
+    /// Counts each operation.
     #[cold]
     fn pages_used(&self) -> usize {
+        self.calls.free_kept();
         self.ready.pages() + self.pages_kept()
     }
 
@@ -163,6 +169,7 @@ impl Responder {
         self.ready.clear();
         self.in_flight.clear();
         self.quirks.clear();
+        self.calls.clear();
         self.spare.clear();
     }
 }
@@ -266,21 +273,6 @@ impl Endpoint {
         self.shared().role()
     }
 
-    /// Returns the limits of a call.
-    pub(crate) fn limits(&self) -> &Limits {
-        &self.role().limits
-    }
-
-    /// Returns a send buffer of at least `len` bytes that the device does not use. May sleep.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    #[inline(always)]
-    pub(crate) fn send_buffer(&self, len: u32) -> Result<SendBuf> {
-        self.role().in_flight.send_buffer(self.pd(), len)
-    }
-
     /// Posts a message, now or when there is space on the send queue, or closes the connection.
     /// Does not sleep.
     #[inline(always)]
@@ -329,8 +321,9 @@ impl WorkItem for Endpoint {
         // A thread of the service may also close the client transport.
         this.shared().owner().end_backchannel();
         // A thread of the service may have waited for pages since the transport was detached.
-        this.role().forget_waiting();
-        this.role().clear();
+        let role = this.role();
+        role.budget.forget(&role.ready);
+        role.clear();
     }
 }
 
@@ -342,7 +335,7 @@ impl WorkItem for Endpoint {
 pub(crate) struct Accepted {
     #[pin]
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
-    service: Arc<Service>,
+    pub(super) service: Arc<Service>,
 }
 
 impl Accepted {
@@ -357,11 +350,6 @@ impl Accepted {
             service: service.clone(),
         });
         Arc::pin_init(this, GFP_KERNEL)
-    }
-
-    /// Returns the state that all connections share.
-    pub(crate) fn service(&self) -> &Service {
-        &self.service
     }
 
     /// Returns the connection, unless it is being closed.
@@ -379,7 +367,7 @@ impl Accepted {
         let taken = self.endpoint.lock().take();
         if let Some(ep) = taken {
             self.service.watch.remove(&ep);
-            ep.role().forget_waiting();
+            ep.role().budget.forget(&ep.role().ready);
             // The queue refuses an item that is queued already. That item suffices.
             let _ = self.service.workers.kernel().enqueue(ep);
         }

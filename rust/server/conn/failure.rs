@@ -31,58 +31,28 @@ use crate::server::config::MAX_REQ_SIZE;
 use crate::server::log;
 use crate::sunrpc::address::ntop;
 
-/// A step of making a connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
-    /// Memory for the state of the connection.
-    State,
-    /// Finding or leasing the device.
-    Device,
-    /// Taking over the cm_id.
-    CmId,
-    /// Protection domain.
-    Pd,
-    /// Queue pair, completion queue, buffers of Receives.
-    QueuePair,
-    /// Posting the Receives.
-    Receives,
-    /// Memory regions for RDMA Reads.
-    Regions,
-}
+/// A step of making a connection, as the log names it: the protection domain.
+pub(crate) const PD: &str = "protection domain";
+/// Queue pair, completion queue, buffers of Receives.
+pub(crate) const QUEUE_PAIR: &str = "queue pair";
+/// Posting the Receives.
+pub(crate) const RECEIVES: &str = "Receives";
 
 /// Why a connection was refused.
 pub(crate) enum Failure {
     /// The requester permits no RDMA Reads.
     ReadDepth,
-    /// The device lacks something.
-    Unfit {
-        device: Name,
-        reason: &'static str,
-        /// The device can have no RDMA Reads outstanding.
-        no_reads: bool,
-    },
-    /// This host lacks something.
-    Step(Step, Error),
+    /// The device can have no RDMA Reads outstanding.
+    NoReads(Name),
+    /// The queues of the device are too short.
+    Short(Name),
+    /// This host lacks something: the step that failed, and its error.
+    Step(&'static str, Error),
 }
 
-impl Step {
-    /// Returns the name of the step in the log.
-    const fn name(self) -> &'static str {
-        match self {
-            Self::State => "state",
-            Self::Device => "device",
-            Self::CmId => "identifier",
-            Self::Pd => "protection domain",
-            Self::QueuePair => "queue pair",
-            Self::Receives => "Receives",
-            Self::Regions => "memory regions",
-        }
-    }
-
-    /// Returns a function that makes the failure of this step from its error.
-    pub(crate) fn failed(self) -> impl FnOnce(Error) -> Failure {
-        move |error| Failure::Step(self, error)
-    }
+/// Returns a function that makes the failure of a step from its error.
+pub(crate) fn failed_step(step: &'static str) -> impl FnOnce(Error) -> Failure {
+    move |error| Failure::Step(step, error)
 }
 
 impl Failure {
@@ -95,24 +65,19 @@ impl Failure {
                 trace::server::initdepth_err(traced, EPROTO.to_errno());
                 requester::breach(traced, 0, RequesterBreach::ReadDepth);
             }
-            Self::Unfit {
-                device,
-                reason,
-                no_reads,
-            } => {
-                if *no_reads {
-                    trace::server::initdepth_err(traced, ENODEV.to_errno());
-                }
-                log::device_unfit(device, reason);
+            Self::NoReads(device) => {
+                trace::server::initdepth_err(traced, ENODEV.to_errno());
+                log::device_unfit(device, "it does no RDMA Reads");
             }
+            Self::Short(device) => log::device_unfit(device, "its queues are too short"),
             Self::Step(step, error) => {
-                match step {
-                    Step::Pd => trace::server::pd_err(traced, error.to_errno()),
-                    Step::QueuePair => trace::server::qp_err(traced, error.to_errno()),
-                    Step::Receives => trace::server::rq_post_err(traced, error.to_errno()),
+                match *step {
+                    PD => trace::server::pd_err(traced, error.to_errno()),
+                    QUEUE_PAIR => trace::server::qp_err(traced, error.to_errno()),
+                    RECEIVES => trace::server::rq_post_err(traced, error.to_errno()),
                     _ => {}
                 }
-                log::connection_failed(&name(peer), step.name(), *error);
+                log::connection_failed(&name(peer), step, *error);
             }
         }
     }
@@ -248,6 +213,7 @@ impl Endpoint {
         // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
+        self.role().calls.drop_unused();
         if let Some((xid, breach)) = self.role().quirks.overdue() {
             return close(self.shared(), xid, breach);
         }
@@ -316,6 +282,14 @@ impl Watch {
         while let Some(ep) = self.get(place) {
             ep.check();
             place += 1;
+        }
+    }
+
+    /// Frees the pages that connections keep for their next calls. Thread of the service.
+    #[cold]
+    pub(super) fn free_kept(&self) {
+        for ep in self.connections.lock().iter() {
+            ep.role().calls.free_kept();
         }
     }
 

@@ -11,7 +11,7 @@ use kernel::workqueue::{Work, WorkItem};
 use super::accept::Prepared;
 use super::failure::{name, Watch, INTERVAL_MS};
 use crate::conn::registry::Registry;
-use crate::mem::{self, PagePool, SockAddr};
+use crate::mem::{self, SockAddr};
 use crate::observe::stats::{requester_breach, RequesterBreach};
 use crate::rdma::device::Registration;
 use crate::rdma::listen::{self, ListenEvent};
@@ -27,19 +27,14 @@ use crate::work::{Queue, Ticker};
 /// accepted.
 const BACKLOG: u32 = 64;
 
-/// The maximum number of free pages that the pool keeps: 16 MiB, enough for four calls of the
-/// largest payload.
-const FREE_PAGES: usize = (16 << 20) / kernel::page::PAGE_SIZE;
-
-/// The divisor that yields the share of the memory for calls that are being fetched.
+/// The divisor that yields the share of the memory for calls that are being fetched, and for pages
+/// that connections keep for such calls.
 const BUDGET_SHARE: usize = 16;
 
 /// The state that all listeners and connections of the module share.
 pub(crate) struct Service {
     pub(crate) devices: Arc<Registration>,
-    /// Pages for calls that are being fetched.
-    pub(crate) pages: Arc<PagePool>,
-    /// The number of pages that such calls may use.
+    /// The number of pages that calls which are being fetched may use.
     pub(crate) budget: Arc<Budget>,
     /// Makes and closes connections. The queue is emptied before the module is unloaded.
     pub(crate) workers: Queue,
@@ -69,7 +64,6 @@ impl ServiceOwner {
         let watched = watch.clone();
         let service = Service {
             devices,
-            pages: PagePool::new(FREE_PAGES)?,
             budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,

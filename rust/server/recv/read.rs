@@ -6,8 +6,8 @@
 //! woken once, when they have completed. The worker never sleeps. If a resource is short, or if the
 //! message must be refused, a thread of the service receives the message and posts the Reads.
 //!
-//! The pages are taken from a pool. A thread that receives a fetched call exchanges them for its
-//! own, which go to the pool.
+//! The connection keeps the pages of earlier calls. A thread that receives a fetched call exchanges
+//! them for its own, which are kept for the next call.
 
 use kernel::alloc::Flags;
 use kernel::page::PAGE_SIZE;
@@ -24,10 +24,9 @@ use crate::proto::responder::intake::{self, Arrival};
 use crate::proto::responder::reassembly::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
-use crate::server::call::budget::Permit;
 use crate::server::call::context::{Call, ReadCtxt, Shape};
 use crate::server::call::in_flight::{lane, Broken};
-use crate::server::call::memory::{pause, KEPT_PAGES, MAPPING_PAUSES};
+use crate::server::call::memory::{pause, Store, MAPPING_PAUSES};
 use crate::server::config::READS;
 use crate::server::conn::endpoint::{
     self, unmapped, Conn, Endpoint, Incoming, QueuePair, Responder,
@@ -40,23 +39,8 @@ use crate::wire::{self, Segment};
 pub(crate) struct Fetcher<'f> {
     pub(crate) role: &'f Responder,
     pub(crate) qp: &'f QueuePair,
-    pub(crate) may_sleep: bool,
-}
-
-/// The shape of a call that is not inline, and its pages in the budget.
-pub(crate) type Needs = (Shape, Permit);
-
-/// Takes the pages for a call that is not inline.
-///
-/// # Errors
-///
-/// Returns the number of pages if they are in use.
-#[inline(always)]
-pub(crate) fn permit(role: &Responder, call: &call::Call<'_>) -> Result<Needs, usize> {
-    let shape = Shape::of(call);
-    let pages = shape.pages();
-    let permit = role.permit(pages).ok_or(pages)?;
-    Ok((shape, permit))
+    /// `GFP_KERNEL` if the caller may sleep, or `GFP_NOWAIT`.
+    pub(crate) gfp: Flags,
 }
 
 /// Begins to fetch the call in a message, if there is a call and all resources are available.
@@ -70,7 +54,7 @@ pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -
     let fetcher = Fetcher {
         role,
         qp,
-        may_sleep: false,
+        gfp: GFP_NOWAIT,
     };
     let Some(call) = prepare_early(&fetcher, message) else {
         return false;
@@ -94,9 +78,11 @@ fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<C
     if call.pulled() == 0 {
         return None;
     }
-    let needs = permit(role, call).ok()?;
-    let mut context = role.calls.begin_now(call, message.index())?;
-    if fetcher.prepare(call, &mut context, needs).is_err() {
+    let shape = Shape::of(call);
+    let (mut context, spare) = role.calls.begin_now(call, message.index())?;
+    let store = fetcher.store(spare, shape.pages()).ok().flatten();
+    let prepared = store.map(|store| fetcher.prepare(call, &mut context, (shape, store)));
+    if !matches!(prepared, Some(Ok(()))) {
         role.calls.put(context);
         // A thread may have found no regions because this call held some. Queueing the message
         // wakes a thread.
@@ -108,13 +94,25 @@ fn prepare_early(fetcher: &Fetcher<'_>, message: &Incoming<'_>) -> Option<KBox<C
 }
 
 impl Fetcher<'_> {
-    /// Returns the flags for allocating memory.
-    fn gfp(&self) -> Flags {
-        if self.may_sleep {
-            GFP_KERNEL
-        } else {
-            GFP_NOWAIT
+    /// Returns `spare`, or else a new page list, with at least `pages` pages of the budget; `None`
+    /// if these are in use. May sleep if the value permits.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[inline(always)]
+    pub(crate) fn store(
+        &self,
+        spare: Option<KBox<Store>>,
+        pages: usize,
+    ) -> Result<Option<KBox<Store>>> {
+        let new = || Store::new(self.qp.pd(), self.role.permit(), self.gfp);
+        let mut store = spare.map_or_else(new, Ok)?;
+        if self.role.grow(&mut store.permit, pages) {
+            return Ok(Some(store));
         }
+        self.role.calls.keep_empty(store);
+        Ok(None)
     }
 
     /// Prepares to fetch a call.
@@ -128,31 +126,27 @@ impl Fetcher<'_> {
         &self,
         call: &call::Call<'_>,
         context: &mut Call,
-        (shape, permit): Needs,
+        (shape, mut store): (Shape, KBox<Store>),
     ) -> Result {
         context.inline.clear();
         if matches!(shape, Shape::Payload(_)) {
-            context
-                .inline
-                .extend_from_slice(call.inline(), self.gfp())?;
+            context.inline.extend_from_slice(call.inline(), self.gfp)?;
         }
-        let mut sink = self.role.spare.sink(self.qp.pd(), self.gfp())?;
-        let mut filled = self.fill(call, shape, &mut sink);
+        let mut filled = self.fill(call, shape, &mut store.sink);
         let mut pauses = MAPPING_PAUSES;
-        while let (Err(lack), true) = (filled, self.may_sleep) {
+        while let (Err(lack), true) = (filled, self.gfp == GFP_KERNEL) {
             if !self.provide(lack, &mut pauses) {
                 break;
             }
-            filled = self.fill(call, shape, &mut sink);
+            filled = self.fill(call, shape, &mut store.sink);
         }
         if let Err(error) = filled {
-            put_back(self.role, sink);
+            self.role.calls.keep(store);
             return Err(error);
         }
         let read = ReadCtxt {
-            sink,
+            store,
             shape,
-            permit,
             bytes: call.pulled(),
             segments: call.reads(),
             tag: u32::MAX,
@@ -195,15 +189,14 @@ impl Fetcher<'_> {
     /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
     /// called again after an error.
     ///
-    /// The pages come from earlier calls of any connection, so the bytes that this call does not
-    /// fill are cleared. The pages belong to the device once the first RDMA Read is added, so they
-    /// are written before that.
+    /// The pages may come from earlier calls, so the bytes that this call does not fill are
+    /// cleared. The pages belong to the device once the first RDMA Read is added, so they are
+    /// written before that.
     fn fill(&self, call: &call::Call<'_>, shape: Shape, sink: &mut Sink) -> Result {
         let (first, len) = shape.range();
         let pages = sink.pages().ok_or(EBUSY)?;
-        let more = shape.pages().saturating_sub(pages.len());
-        if more != 0 {
-            self.role.pages.get_many(more, pages, self.gfp())?;
+        if pages.len() < shape.pages() {
+            Page::fill(pages, shape.pages(), self.gfp)?;
         }
         clear_rest(pages, len);
         // CAST: `usize` has at least 32 bits.
@@ -249,7 +242,7 @@ impl Fetcher<'_> {
             addr: segment.offset,
             rkey: segment.handle,
         };
-        let (len, gfp) = (segment.length, self.gfp());
+        let (len, gfp) = (segment.length, self.gfp);
         let regions = spare.regions();
         let read = sink.read(at, len, from, limits.sges, regions.as_ref(), gfp);
         read.inspect_err(|error| unmapped(self.qp, from, len, *error))
@@ -327,8 +320,8 @@ pub(crate) fn receive<'a>(
     let placed = fetched.exchange(inline, &mut arriving);
     let payload = fetched.payload();
     let role = ep.role();
-    if let Some(ReadCtxt { sink, .. }) = read.take() {
-        put_back(role, sink);
+    if let (Some(ReadCtxt { store, .. }), Ok(())) = (read.take(), placed) {
+        role.calls.keep(store);
     }
     if role.spare.note_returned() {
         // The oldest message may be waiting for the regions that are now free.
@@ -337,15 +330,5 @@ pub(crate) fn receive<'a>(
     match placed {
         Ok(()) => recvfrom::deliver(ep, arriving, payload, call),
         Err(_) => recvfrom::give_up(ep, arriving, call),
-    }
-}
-
-/// Returns the sink to the connection, and its pages to the pool, except for one that is kept for
-/// the next call.
-#[inline(always)]
-fn put_back(role: &Responder, mut sink: Sink) {
-    if let Some(pages) = sink.pages() {
-        role.pages.put_behind(KEPT_PAGES, pages);
-        role.spare.put_sink(sink);
     }
 }

@@ -16,7 +16,7 @@ use crate::observe::{requester, trace};
 use crate::proto::responder::call::{self, Unfit};
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::recv::Held;
-use crate::server::call::context::{BeginError, Call};
+use crate::server::call::context::{BeginError, Call, Shape};
 use crate::server::call::queue::Ready;
 use crate::server::conn::endpoint::Endpoint;
 use crate::server::conn::{endpoint, failure};
@@ -38,7 +38,7 @@ pub(crate) fn receive<'a>(ep: &Endpoint, incoming: Incoming<'a, Call>) -> Receip
 fn take<'a>(ep: &Endpoint, message: Held, arriving: Arriving<'a, Call>) -> Receipt<'a> {
     let bytes = message.bytes();
     // The result is large, and not moved.
-    let arrival = intake::take(bytes, ep.limits());
+    let arrival = intake::take(bytes, &ep.role().limits);
     let Ok(Arrival::Call(call)) = &arrival else {
         return take_other(ep, &message, &arrival, arriving);
     };
@@ -89,7 +89,7 @@ fn take_instead<'a>(
     bytes: &[u8],
     arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
-    match &intake::take(bytes, ep.limits()) {
+    match &intake::take(bytes, &ep.role().limits) {
         Ok(Arrival::Call(call)) => {
             let cid = traced::cid(ep.qp(), message.index());
             trace::server::decode_call(cid, message.bytes(), call);
@@ -165,7 +165,18 @@ enum Lack {
 #[cold]
 fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lack> {
     let role = ep.role();
-    let needs = read::permit(role, call).map_err(Lack::Pages)?;
+    let fetcher = Fetcher {
+        role,
+        qp: ep.qp(),
+        gfp: GFP_KERNEL,
+    };
+    let shape = Shape::of(call);
+    let (pages, ids) = (shape.pages(), (call.version().number(), call.xid()));
+    let store = fetcher.store(role.calls.store(), pages);
+    let Ok(store) = store.inspect_err(|error| send::give_up(ep, ids, *error)) else {
+        return Ok(());
+    };
+    let store = store.ok_or(Lack::Pages(pages))?;
     if role.quirks.forbids_reads() {
         let why = Reason::Chunks(Unfit::ReadWork);
         let refusal = intake::refuse(call.version(), call.xid(), why);
@@ -175,22 +186,17 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
     let Some(mut context) = count(ep, call, message.index()) else {
         return Ok(());
     };
-    let fetcher = Fetcher {
-        role,
-        qp: ep.qp(),
-        may_sleep: true,
-    };
     let returned = role.spare.returned();
-    if let Err(error) = fetcher.prepare(call, &mut context, needs) {
+    if let Err(error) = fetcher.prepare(call, &mut context, (shape, store)) {
         role.calls.put(context);
         if error == ENOBUFS && role.spare.may_have_regions() {
             return Err(Lack::Regions(returned));
         }
-        send::give_up(ep, (call.version().number(), call.xid()), error);
+        send::give_up(ep, ids, error);
         return Ok(());
     }
     if let (true, Some(read)) = (role.quirks.fences_reads(), &mut context.read) {
-        read.sink.fence_reads();
+        read.store.sink.fence_reads();
     }
     endpoint::posted(ep.shared(), fetcher.start(context));
     Ok(())
@@ -224,7 +230,7 @@ fn await_pages(ep: &Endpoint, pages: usize) {
     }
     if ep.is_closed() {
         // The worker that closes the connection may have removed the queue before it was added.
-        role.forget_waiting();
+        role.budget.forget(&role.ready);
     }
 }
 

@@ -365,7 +365,7 @@ impl<T: Transport> Xprt<T> {
         // fails if the reference count is 0, which means that teardown has begun.
         unsafe {
             let served = !(&raw const (*xprt).bc_serv).read_volatile().is_null();
-            (served && !raw::xprt_get(xprt).is_null()).then_some(Reference(self))
+            (served && !raw::xprt_get(xprt).is_null()).then(|| Reference(self))
         }
     }
 }

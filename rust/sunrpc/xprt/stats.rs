@@ -16,6 +16,8 @@ use crate::compat::casts::usize_as_u64;
 /// after its protocol: local port (0), then the counters in the order of the fields.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Counts {
+    /// Number of the transport, as in `/sys/kernel/sunrpc`. Not displayed.
+    pub(crate) xprt: u32,
     /// Number of queries to rpcbind for the port.
     pub(crate) binds: u64,
     /// Number of connections made.
@@ -51,10 +53,11 @@ impl<T: Transport> Xprt<T> {
     pub(crate) fn counts(&self) -> Counts {
         let xprt = self.as_raw();
         // SAFETY: The transport is alive. SUNRPC reads these counters without a lock as well.
-        let (stat, last_used) = unsafe { (&(*xprt).stat, (*xprt).last_used) };
+        let (stat, last_used, id) = unsafe { (&(*xprt).stat, (*xprt).last_used, (*xprt).id) };
         let secs = |jiffies: usize| usize_as_u64(jiffies / HZ);
         let idle = secs(now().wrapping_sub(last_used));
         Counts {
+            xprt: id,
             binds: usize_as_u64(stat.bind_count),
             connects: usize_as_u64(stat.connect_count),
             connect_secs: secs(stat.connect_time),
@@ -77,6 +80,7 @@ mod tests {
     #[test]
     fn each_counter_is_displayed_in_its_place() {
         let counts = Counts {
+            xprt: 1,
             binds: 2,
             connects: 3,
             connect_secs: 4,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that the admin guide has the log's lines about failed mounts and listeners.
 
-The rows are those of `ADVICE` in two files of the module. tools/checks/errors_table.py writes them
-to the guide.
+The rows are those of `ADVICE` in a file of the server, and the constants of type `Reason` in a file
+of the client, whose comments quote the message. tools/checks/errors_table.py writes them to the
+guide.
 """
 
 from __future__ import annotations
@@ -23,13 +24,20 @@ SOURCES = {
 }
 _WIDTH = 96
 
-_ROW = re.compile(r'\(\s*\w+(?:::\w+)?,\s*("[^"]*"),\s*("[^"]*"),\s*("[^"]*"),?\s*\)', re.DOTALL)
+_ROW = re.compile(
+    r"""
+    \(\s*\w+,\s*("[^"]*"),\s*("[^"]*"),\s*("[^"]*"),?\s*\)
+    | ^///[ ][^\n]*\(mount:[ ]("[^"]*")\)\.\npub\(super\)[ ]const[ ]\w+:[ ]Reason[ ]=[ ]Reason[ ]\{
+      \s*number:[ ]\d+,\s*cause:\s("[^"]*"),\s*next:\s("[^"]*"),\s*\};
+    """,
+    re.MULTILINE | re.VERBOSE,
+)
 
 
 def rows(text: str) -> Iterator[tuple[str, str, str]]:
     """Yields the message, the cause and the next step of each row of a file."""
     for match in _ROW.finditer(text):
-        message, cause, step = (match[number].strip('"') for number in (1, 2, 3))
+        message, cause, step = (text.strip('"') for text in match.groups() if text)
         # A row without a message is for all other errors.
         if message:
             yield message, cause, step

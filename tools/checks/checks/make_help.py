@@ -11,7 +11,7 @@ from .tree import Finding, Tree, line_of
 NAME = "make help"
 
 # Targets that only other targets use.
-INTERNAL = {"preflight", "fuzz-build"}
+INTERNAL = {"preflight", "fuzz-build", "fuzz-object"}
 # Variables that make itself sets.
 MAKES_OWN = {"CURDIR", "MAKE", "MAKEFILE_LIST"}
 

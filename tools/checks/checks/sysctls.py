@@ -3,7 +3,7 @@
 
 A setting is `IntSysctl::new(c"name", default, least, greatest)`, or an `EnumSysctl` of words. Its
 scenario has the three numbers in `RANGES` or `ADDED`, or names the choice. Its guide has a term
-such as "``name``: 4 to 300, default 8". Of a counter both have the name.
+such as "``name``: 4 to 300, default 8". Of an `AddrSysctl` and of a counter both have the name.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ SOURCES = {
     ),
 }
 
-_NEW = re.compile(
-    r'static \w+: (IntSysctl|EnumSysctl|Counter) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);'
-)
-_STATIC = re.compile(r"^(?:pub\S* )?static \w+: (?:IntSysctl|EnumSysctl|Counter)\b", re.MULTILINE)
+_TYPE = "IntSysctl|EnumSysctl|AddrSysctl|Counter"
+_NEW = re.compile(rf'static \w+: ({_TYPE}) =\s*(\w+)(?:::new)?\(\s*c"(\w+)"([^;]*)\);')
+_STATIC = re.compile(rf"^(?:pub\S* )?static \w+: (?:{_TYPE})\b", re.MULTILINE)
 _LIMITS = {"i32::MIN": str(-(2**31)), "i32::MAX": str(2**31 - 1)}
 _TERM = re.compile(r"^``\w.*$", re.MULTILINE)
 

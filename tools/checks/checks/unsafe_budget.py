@@ -19,7 +19,7 @@ BUDGET: dict[str, int] = {
     "compat": 6,
     "mem": 48,
     "work": 18,
-    "rdma": 183,
+    "rdma": 192,
     "sunrpc": 400,
     "observe": 16,
     # Registers the transports, because `client` and `server` may not contain unsafe code.

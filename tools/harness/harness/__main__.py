@@ -13,7 +13,7 @@ from lab.progress import say
 
 from lab import deps, frames, kernel
 
-from . import build, figures
+from . import build, coverage, figures, fuzzing
 
 
 def _run(programs: list[build.Program], scenario: str) -> bool:
@@ -101,6 +101,14 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("run", help="run one scenario").add_argument("scenario")
     for name in ("explore", "explore-all"):
         commands.add_parser(name, help="run orders of events").add_argument("order", nargs="*")
+    fuzz = commands.add_parser("fuzz", help="fuzz the module's object")
+    fuzz.add_argument("target", nargs="*", default=list(fuzzing.TARGETS))
+    fuzz.add_argument("--seconds", type=int, default=60, help="for each target")
+    replay = commands.add_parser("replay", help="repeat an input of the fuzzer")
+    replay.add_argument("target", choices=fuzzing.TARGETS)
+    replay.add_argument("input", help="a file, or hexadecimal digits")
+    cover = commands.add_parser("fuzz-coverage", help="print what the fuzzer has reached")
+    cover.add_argument("target", nargs="*", default=list(fuzzing.TARGETS))
     bench = commands.add_parser("bench", help="count instructions by kind of RPC")
     bench.add_argument("--kind", default="", help="measure only kinds that match")
     bench.add_argument("--verbose", action="store_true", help="also print counts by function")
@@ -108,20 +116,41 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _test(program: build.Program) -> bool:
+    """Runs all scenarios, and all orders of events if no scenario fails."""
+    return _all_scenarios(program) and _all_orders(program)
+
+
+def _fuzz(args: argparse.Namespace) -> bool:
+    """Runs a command of the fuzzer. Returns whether no input has failed."""
+    program = build.build_fuzzer(kernel.ensure("plain"))
+    if args.command == "replay":
+        return fuzzing.replay(program, args.target, args.input)
+    if args.command == "fuzz-coverage":
+        coverage.show(program, args.target)
+        return True
+    good = True
+    for target in args.target:
+        good = fuzzing.fuzz(program, target, f"-max_total_time={args.seconds}") and good
+    return good
+
+
 def main(arguments: list[str]) -> int:
     """Runs one command. Returns the exit status."""
     args = _parser().parse_args(arguments)
     deps.ensure()
-    programs = build.build(kernel.ensure("plain"))
+    if args.command in ("fuzz", "replay", "fuzz-coverage"):
+        return not _fuzz(args)
+    plain = kernel.ensure("plain")
+    programs = build.build(plain)
     programs = [p for p in programs if args.module in (None, p.name)]
     ours = programs[0]
     if args.command == "list":
         say(build.run(ours, "list")[1].rstrip())
         return 0
-    if args.command == "test":
-        return not (_all_scenarios(ours) and _all_orders(ours))
-    if args.command == "run":
-        return not _run(programs, args.scenario)
+    if args.command in ("test", "run"):
+        good = _run(programs, args.scenario) if args.command == "run" else _test(ours)
+        return not good
     if args.command in ("explore", "explore-all", "long"):
         return not _orders(ours, args)
     if args.command == "bench":
@@ -136,6 +165,7 @@ def main(arguments: list[str]) -> int:
         checked = pool.submit(_check, ours, args.seconds, args.seed)
         found = figures.table(programs, "")
         good = checked.result()
+    good = fuzzing.smoke(build.build_fuzzer(plain)) and good
     good = frames.check(frames.of(ours.module)) and good
     return not (figures.check(ours.compiler, found) and good)
 

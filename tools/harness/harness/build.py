@@ -99,19 +99,18 @@ def _linker(kernel: Kernel) -> str:
     return f"ld.lld{llvm if llvm.startswith('-') else ''}" if llvm else "ld"
 
 
-def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path) -> Path:
+def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path, *more: str) -> Path:
     """Builds one object of an external module. Undefined symbols are no error."""
     make = ["make", "-C", kernel.obj, f"M={tree}", f"-j{settings.jobs()}"]
     env = {**kernel.tools.env(), "MAKEFLAGS": "", "MFLAGS": "", "MAKELEVEL": "0"}
     # The harness has scenarios of RFC 5666, so the module has it, whatever the environment says.
-    logged([*make, *kernel.tools.make_args(), "RPCRDMA_LEGACY=y", target], log, env=env)
+    logged([*make, *kernel.tools.make_args(), "RPCRDMA_LEGACY=y", *more, target], log, env=env)
     return tree / target
 
 
-def _module(kernel: Kernel, root: Path, log: Path) -> Path:
-    tree = root / "module"
+def _module(kernel: Kernel, tree: Path, log: Path, *more: str) -> Path:
     module.copy_sources(paths.ROOT, tree)
-    return _kbuild(kernel, tree, "rpcrdma.o", log)
+    return _kbuild(kernel, tree, "rpcrdma.o", log, *more)
 
 
 def _sources(root: Path) -> Path:
@@ -125,9 +124,12 @@ def _sources(root: Path) -> Path:
     return tree
 
 
-def _user_objects(kernel: Kernel, tree: Path, log: Path) -> list[Path]:
+def _user_objects(kernel: Kernel, tree: Path, log: Path, *, engine: bool = False) -> list[Path]:
+    """Compiles the part with the C library; with `engine`, what only the fuzzer has as well."""
     objects = []
     for source in sorted((tree / "user").glob("*.c")):
+        if source.stem == "engine" and not engine:
+            continue
         objects.append(source.with_suffix(".o"))
         command = [_compiler(kernel)[0], *USER_FLAGS, "-c", source, "-o", objects[-1]]
         logged(command, log)
@@ -153,7 +155,9 @@ def _missing_table(names: list[str], path: Path) -> None:
     path.write_text("\n".join(text) + "\n")
 
 
-def _join(kernel: Kernel, module: Path, parts: list[Path], target: Path, log: Path) -> None:
+def _join(
+    kernel: Kernel, module: Path, parts: list[Path], target: Path, log: Path, *options: str
+) -> None:
     """Links all objects from Kbuild into one object, `target`.
 
     objtool turns jumps of static keys that are off into no-ops. Kbuild has run it on the module's
@@ -163,20 +167,39 @@ def _join(kernel: Kernel, module: Path, parts: list[Path], target: Path, log: Pa
     logged([_linker(kernel), "-r", "-o", base, *parts], log)
     objtool = kernel.obj / "tools/objtool/objtool"
     logged([objtool, "--hacks=jump_label", "--link", base], log)
-    logged([_linker(kernel), "-r", "-o", target, module, base], log)
+    logged([_linker(kernel), "-r", *options, "-o", target, module, base], log)
     # These sections are notes for objtool. The linker would warn of them.
     logged(["objcopy", "--remove-section=.discard*", target], log)
 
 
-def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: Path) -> Path:
+@dataclass(frozen=True)
+class Recipe:
+    """The parts of a program that others do not have."""
+
+    #: Options for the linker that joins the objects of Kbuild.
+    joining: tuple[str, ...] = ()
+    #: Options and libraries for the link of the program.
+    libraries: tuple[str, ...] = ()
+    #: The symbols of the libraries.
+    known: frozenset[str] = frozenset()
+
+
+def _link(
+    kernel: Kernel,
+    name: str,
+    parts: list[Path],
+    user: list[Path],
+    log: Path,
+    recipe: Recipe = Recipe(),
+) -> Path:
     """Links a program. The first of its parts is the module.
 
     Each undefined symbol gets an address where nothing is mapped.
     """
     root = user[0].parent.parent.parent
     joined, table, program = root / f"{name}.joined.o", root / f"{name}.missing.c", root / name
-    _join(kernel, parts[0], parts[1:], joined, log)
-    names = _missing(joined, user)
+    _join(kernel, parts[0], parts[1:], joined, log, *recipe.joining)
+    names = [n for n in _missing(joined, user) if n not in recipe.known]
     _missing_table(names, table)
     compiler = _compiler(kernel)
     logged([compiler[0], *USER_FLAGS, "-c", table, "-o", table.with_suffix(".o")], log)
@@ -187,8 +210,69 @@ def _link(kernel: Kernel, name: str, parts: list[Path], user: list[Path], log: P
     options += [f"-Wl,--wrap={name}" for name in WRAPPED]
     options += ["-Wl,--defsym=const_current_task=current_task", f"@{response}"]
     objects = [joined, *user, table.with_suffix(".o")]
-    logged([*compiler, *options, *objects, "-o", program], log)
+    logged([*compiler, *options, *objects, *recipe.libraries, "-o", program], log)
     return program
+
+
+#: The coverage that libFuzzer reads, by codegen options that a stable compiler has.
+COVERAGE = (
+    "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3"
+    " -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
+    " -Cllvm-args=-sanitizer-coverage-pc-table"
+    " -Cllvm-args=-sanitizer-coverage-trace-compares"
+)
+
+
+def _engine(kernel: Kernel) -> tuple[str, ...]:
+    """Returns libFuzzer as the compiler's package has it, and the C++ library that it needs.
+
+    # Errors
+    `LabError` if the kernel is not compiled by clang, or the package is missing.
+    """
+    if not kernel.tools.llvm:
+        raise LabError("the fuzzer needs a kernel that clang has compiled")
+    compiler = _compiler(kernel)[0]
+    place = Path(capture([compiler, "-print-resource-dir"]).strip())
+    found = sorted(place.glob("lib/**/*fuzzer_no_main*"))
+    found = [path for path in found if "i386" not in path.name]
+    if not found:
+        raise LabError(f"{compiler} has no libFuzzer: make lab-deps")
+    return (str(found[0]), "-lstdc++", "-lm", "-lpthread")
+
+
+def _state(kernel: Kernel, user: list[Path], log: Path) -> list[Path]:
+    """Joins those objects of the part with the C library whose variables a snapshot contains."""
+    kept = [path for path in user if path.stem in ("memory", "coroutine")]
+    joined = user[0].parent / "state.joined.o"
+    logged([_linker(kernel), "-r", "-T", HARNESS / "snapshot.lds", "-o", joined, *kept], log)
+    return [joined, *(path for path in user if path not in kept)]
+
+
+def build_fuzzer(kernel: Kernel) -> Program:
+    """Builds the program with our module, compiled with coverage, and libFuzzer.
+
+    # Errors
+    As for `_engine`, and `LabError` with the end of the build's log.
+    """
+    log = paths.log_file("harness-fuzz")
+    log.unlink(missing_ok=True)
+    engine = _engine(kernel)
+    with paths.locked(f"harness-{_root(kernel).name}"), step("harness: building the fuzzer", log):
+        root = _root(kernel)
+        ours = _module(kernel, root / "module-fuzz", log, f"KRUSTFLAGS={COVERAGE}")
+        tree = _sources(root)
+        stand_ins = _kbuild(kernel, tree / "kernel", "stand_ins.o", log)
+        user = _state(kernel, _user_objects(kernel, tree, log, engine=True), log)
+        parts = [ours, *(kernel.obj / part for part in RUST_OBJECTS), stand_ins]
+        parts += [kernel.obj / part for part in KERNEL_OBJECTS]
+        recipe = Recipe(
+            joining=("-T", str(HARNESS / "snapshot.lds")),
+            libraries=engine,
+            known=frozenset(n for n in symbols(ours, "-u") if "sanitizer" in n or "sancov" in n),
+        )
+        path = _link(kernel, "fuzzer", parts, user, log, recipe)
+    rust = tuple(kernel.obj / part for part in RUST_OBJECTS)
+    return Program("fuzzer", path, ours, rust, _versions(kernel))
 
 
 def build(kernel: Kernel) -> list[Program]:
@@ -197,7 +281,7 @@ def build(kernel: Kernel) -> list[Program]:
     log.unlink(missing_ok=True)
     with paths.locked(f"harness-{_root(kernel).name}"), step("harness: building", log):
         root = _root(kernel)
-        ours = _module(kernel, root, log)
+        ours = _module(kernel, root / "module", log)
         tree = _sources(root)
         stand_ins = _kbuild(kernel, tree / "kernel", "stand_ins.o", log)
         user = _user_objects(kernel, tree, log)
@@ -214,7 +298,7 @@ def build(kernel: Kernel) -> list[Program]:
     return programs
 
 
-def _names(path: Path) -> list[tuple[int, str]]:
+def names(path: Path) -> list[tuple[int, str]]:
     """Returns addresses and names of a program's functions, by address."""
     found = []
     for line in capture(["nm", "-n", "-C", "--defined-only", str(path)]).splitlines():
@@ -228,14 +312,14 @@ def named(program: Program, text: str) -> str:
     """Replaces the addresses in <> that a program prints by names of functions."""
     if "<0x" not in text:
         return text
-    names = _names(program.path)
+    all_names = names(program.path)
 
     def name(match: re.Match[str]) -> str:
         address = int(match.group(1), 16)
-        index = bisect.bisect_right(names, (address, "~")) - 1
+        index = bisect.bisect_right(all_names, (address, "~")) - 1
         if index < 0:
             return match.group()
-        return f"{names[index][1]}+{address - names[index][0]:#x}"
+        return f"{all_names[index][1]}+{address - all_names[index][0]:#x}"
 
     return re.sub("<(0x[0-9a-f]+)>", name, text)
 

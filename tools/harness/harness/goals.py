@@ -51,19 +51,23 @@ GOALS = {
     "srv_getattr": Goal(FAST, locks=11, atomics=11),
     "srv_read_4k": Goal(FAST, locks=12.5, atomics=12),
     "srv_read_4k_cached": Goal(FAST, locks=14, atomics=12),
-    "srv_write_4k": Goal(FAST, locks=19, atomics=12),
+    "srv_write_4k": Goal(FAST, locks=16, atomics=10),
     "srv_read_1m": Goal(FAST, locks=14, atomics=12),
-    "srv_write_1m": Goal(FAST, locks=21, atomics=12),
+    "srv_write_1m": Goal(FAST, locks=16, atomics=10),
     "srv_readdir": Goal(OTHER, locks=12.5, atomics=12),
-    "srv_long_call": Goal(OTHER, locks=21, atomics=12),
+    "srv_long_call": Goal(OTHER, locks=16, atomics=10),
 }
+
+#: Kinds with many calls in flight: the same kind with one call, and the highest ratio of the
+#: instructions. The kernel's own module is not measured: with these calls, it posts one work
+#: request more than its send queue has.
+CROWDED = {"srv_write_1m_64": ("srv_write_1m", 1.05)}
 
 #: Kinds whose goal is not reached: the ratio that they may have until it is. It may only fall.
 OWED = {
     "callback": 1.15,
     "abandoned": 1.53,
     "srv_read_4k_cached": 0.95,
-    "srv_write_4k": 0.94,
 }
 
 
@@ -75,6 +79,17 @@ class Measured:
     locks: float
     atomics: float
     allocations: float
+
+
+def crowded(instructions: dict[str, int]) -> list[str]:
+    """Returns a message for each kind of `CROWDED` that costs too much beside its other kind."""
+    found = []
+    for kind, (alone, most) in CROWDED.items():
+        if kind in instructions and alone in instructions:
+            ratio = instructions[kind] / instructions[alone]
+            if ratio > most:
+                found.append(f"{kind}: {ratio:.3f} of {alone}; goal: {most:.2f}")
+    return found
 
 
 def missed(

@@ -2,23 +2,53 @@
 /* Messages that arrive at a queue pair: each takes a Receive. */
 #include "harness.h"
 
+bool h_hostile, h_fuzzed;
+u32 (*h_alter)(u8 *message, u32 len);
+
+/* Returns whether a Receive takes a message. A hostile peer may send what none takes. */
+static bool fits(struct h_qp *qp, const struct h_wr *wr, u32 len)
+{
+	if (wr && len <= wr->len)
+		return true;
+	if (h_hostile) {
+		if (wr)
+			h_qp_access_error(qp);
+		return false;
+	}
+	if (!wr)
+		h_violation("a message arrives while no Receive is posted");
+	h_violation("a message of %u bytes arrives for a Receive of %u", len, wr->len);
+}
+
+/* A peer replies to a call that it does not have yet. The call may change before it is sent. */
+static void guess(struct h_qp *qp, u32 xid)
+{
+	struct h_wr *wr;
+
+	list_for_each_entry(wr, &qp->sq, list)
+		if (!wr->executed && wr->len >= 4 && wr->wc_opcode == IB_WC_SEND &&
+		    get_unaligned_be32((void *)wr->addr) == xid)
+			wr->guessed = true;
+}
+
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 {
 	struct h_wr *wr = list_first_entry_or_null(&qp->rq, struct h_wr, list);
 
-	if (qp->broken)
+	if (qp->broken || !fits(qp, wr, len))
 		return;
-	if (!wr)
-		h_violation("a message arrives while no Receive is posted");
-	if (len > wr->len)
-		h_violation("a message of %u bytes arrives for a Receive of %u", len, wr->len);
 	memcpy((void *)wr->addr, message, len);
+	if (h_alter)
+		len = h_alter((void *)wr->addr, min(len, wr->len));
+	if (h_hostile && len >= 4)
+		guess(qp, get_unaligned_be32((void *)wr->addr));
 	wr->byte_len = len;
 	if (key) {
 		wr->wc_flags = IB_WC_WITH_INVALIDATE;
 		wr->wc_key = key;
 		if (!h_mr_invalidate(qp, key))
 			return h_qp_access_error(qp);
+		h_mr_given_up(qp, key);
 	}
 	list_move_tail(&wr->list, &qp->arrived);
 }

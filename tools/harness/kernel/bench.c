@@ -17,6 +17,7 @@ struct benchmark {
 	enum h_invalidate how;
 	bool two;	/* the peer supports version two; the kernel's own module does not */
 	bool cached;	/* the payload lies in the page cache, as that of a file does */
+	u32 together;	/* the calls whose payloads are being read at one time; 0: one */
 };
 
 static const struct benchmark benchmarks[] = {
@@ -44,6 +45,7 @@ static const struct benchmark served[] = {
 	{ "srv_write_4k", H_WRITE_4K },
 	{ "srv_read_1m", H_READ_1M_SCATTERED },
 	{ "srv_write_1m", H_WRITE_1M_SCATTERED },
+	{ "srv_write_1m_64", H_WRITE_1M_SCATTERED, .together = 64 },
 	{ "srv_readdir", H_READDIR },
 	{ "srv_long_call", H_LONG_CALL },
 };
@@ -130,6 +132,47 @@ static void serve(enum h_kind_number kind, unsigned int count)
 		h_serve(kind);
 }
 
+/*
+ * Sends calls, none of which is answered before the last one has arrived: the device reads their
+ * payloads late.
+ */
+static void serve_together(enum h_kind_number kind, u32 calls)
+{
+	u32 xid = 0;
+
+	h_qp->late = true;
+	while (calls--) {
+		xid = h_ask(kind);
+		h_complete_receive(h_qp);
+		h_settle();
+	}
+	h_expect(!h_answered(xid), "a call is answered whose payload was not read");
+	h_qp->late = false;
+	h_qp_execute(h_qp);
+	h_live(0);
+	h_expect(h_answered(xid), "a call is not answered");
+}
+
+/* Lets the grant grow to the number of calls that are then sent at a time. */
+static void warm(const struct benchmark *what)
+{
+	serve(H_INLINE, WARM_SERVED);
+	serve(what->kind, WARM);
+	while (h_granted < what->together)
+		serve_together(what->kind, h_granted);
+	if (what->together)
+		serve_together(what->kind, what->together);
+}
+
+static void serve_benchmark(const struct benchmark *what, unsigned int count)
+{
+	if (!what->together)
+		return serve(what->kind, count);
+	for (; count >= what->together; count -= what->together)
+		serve_together(what->kind, what->together);
+	h_expect(!count, "the number of RPCs is no multiple of %u", what->together);
+}
+
 /* Counts the cost of a kind in the module's server. Returns false if no kind has that name. */
 static bool bench_server(const char *name, unsigned int count)
 {
@@ -141,11 +184,12 @@ static bool bench_server(const char *name, unsigned int count)
 		return false;
 	if (served[i].cached)
 		h_cached = alloc_page(GFP_KERNEL);
+	/* More memory than the calls that are in flight may use half of. */
+	atomic_long_set(&_totalram_pages, 1 << 20);
 	h_serve_begin();
-	serve(H_INLINE, WARM_SERVED);
-	serve(served[i].kind, WARM);
+	warm(&served[i]);
 	u_count_begin();
-	serve(served[i].kind, count);
+	serve_benchmark(&served[i], count);
 	u_count_end();
 	return true;
 }

@@ -100,10 +100,11 @@ static u64 sum_of(const struct h_rpc *rpc)
 	u32 i, len = h_payloads ? max(rpc->kind->send_pages, rpc->kind->receive_pages) : 0;
 	u64 sum = len;
 
-	for (i = 0; i < len; i++) {
+	/* All payloads are multiples of eight bytes. */
+	for (i = 0; i < len; i += 8) {
 		const u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
 
-		sum = (sum ^ page[i & ~PAGE_MASK]) * 0x100000001b3ull;
+		sum = (sum ^ *(const u64 *)(page + (i & ~PAGE_MASK))) * 0x100000001b3ull;
 	}
 	return sum;
 }

@@ -163,6 +163,19 @@ void rdma_set_service_type(struct rdma_cm_id *id, int class)
 	self->class = class;
 }
 
+/* Gives an identifier the port that has its local address. Returns whether there is one. */
+static bool find_port(struct rdma_cm_id *id)
+{
+	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
+	u32 port = ntohl(from->sin_addr.s_addr) - H_ADDRESS + 1;
+
+	if (port < 1 || port > h_devices[0].ib.phys_port_cnt)
+		return false;
+	id->device = &h_devices[0].ib;
+	id->port_num = port;
+	return true;
+}
+
 int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct sockaddr *dst,
 		      unsigned long timeout_ms)
 {
@@ -170,15 +183,16 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 
 	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
-	*from = (struct sockaddr_in) {
-		.sin_family = AF_INET, .sin_addr.s_addr = htonl(0x0a000001),
-	};
 	if (!h_devices[0].present) {
 		report(self, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		return 0;
 	}
-	id->device = &h_devices[0].ib;
-	id->port_num = 1;
+	if (!id->device) {
+		*from = (struct sockaddr_in) {
+			.sin_family = AF_INET, .sin_addr.s_addr = htonl(H_ADDRESS),
+		};
+		find_port(id);
+	}
 	report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	return 0;
 }
@@ -218,6 +232,10 @@ static u8 private_data(u8 *data)
 	static const u8 versions[] = { 0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2 };
 	const u8 promises = 1;
 
+	if (h_answer.raw) {
+		memcpy(data, h_answer.bytes, h_answer.raw);
+		return h_answer.raw;
+	}
 	if (!h_answer.send)
 		return 0;
 	memcpy(data, magic, sizeof(magic));
@@ -277,8 +295,10 @@ int rdma_set_afonly(struct rdma_cm_id *id, int afonly)
 
 int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
+	struct sockaddr_in *from = (struct sockaddr_in *)addr;
+
 	memcpy(&id->route.addr.src_addr, addr, sizeof(struct sockaddr_in));
-	return 0;
+	return from->sin_addr.s_addr == INADDR_ANY || find_port(id) ? 0 : -EADDRNOTAVAIL;
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)

@@ -26,15 +26,17 @@ void h_object(struct ib_device *device, int change)
 static void init(struct h_device *self)
 {
 	struct ib_device *device = &self->ib;
+	u32 port;
 
 	memset(self, 0, sizeof(*self));
 	strcpy(device->name, self == h_devices ? "harness0" : "harness1");
 	xa_init(&device->client_data);
 	device->dma_device = &h_dma_device;
 	device->num_comp_vectors = 1;
-	device->phys_port_cnt = 1;
-	self->ports[1].immutable.core_cap_flags =
-		h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
+	device->phys_port_cnt = ARRAY_SIZE(self->ports) - 1;
+	rdma_for_each_port(device, port)
+		self->ports[port].immutable.core_cap_flags =
+			h_iwarp ? RDMA_CORE_PORT_IWARP : RDMA_CORE_PORT_IBA_ROCE_UDP_ENCAP;
 	device->port_data = self->ports;
 	device->ops.post_send = h_post_send;
 	device->ops.post_recv = h_post_recv;
@@ -114,6 +116,47 @@ void ib_unregister_client(struct ib_client *client)
 void ib_set_client_data(struct ib_device *device, struct ib_client *client, void *data)
 {
 	xa_store(&device->client_data, client->client_id, data, GFP_KERNEL);
+}
+
+void ib_register_event_handler(struct ib_event_handler *handler)
+{
+	struct h_device *device = device_of(handler->device);
+
+	h_expect(!device->handler, "more handlers of events than the harness has room for");
+	device->handler = handler;
+}
+
+void ib_unregister_event_handler(struct ib_event_handler *handler)
+{
+	struct h_device *device = device_of(handler->device);
+
+	h_expect(device->handler == handler, "violation: a handler is not registered");
+	device->handler = NULL;
+}
+
+int ib_get_cached_port_state(struct ib_device *device, u32 port, enum ib_port_state *state)
+{
+	*state = device_of(device)->lost[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
+	return 0;
+}
+
+static void report_down(void *port)
+{
+	struct h_device *device = h_devices;
+	struct ib_event event = {
+		.device = &device->ib, .event = IB_EVENT_PORT_ERR,
+		.element.port_num = *(u32 *)port,
+	};
+
+	device->handler->handler(device->handler, &event);
+}
+
+void h_port_set(u32 port, bool up)
+{
+	h_devices[0].lost[port] = !up;
+	if (!up)
+		h_spawn("a port goes down", report_down, &port);
+	h_settle();
 }
 
 /* Adds a device, and notifies the clients in the order of their registration. */

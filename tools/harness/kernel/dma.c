@@ -40,7 +40,12 @@ unsigned int h_refused_mappings;
 size_t h_least_refused;
 bool h_no_long_room;
 /* The number of mappings that begin in each page. */
-static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT];
+static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT] H_SCRATCH;
+
+void k_keep_pages(unsigned long first, unsigned long count)
+{
+	u_keep(&in_page[first], count * sizeof(*in_page));
+}
 
 static u16 *page_count_of(u64 addr)
 {
@@ -59,6 +64,8 @@ static u64 sum_of(u64 addr, size_t len)
 	const u8 *p = (const u8 *)addr;
 	u64 sum = len;
 
+	for (; len >= 8; len -= 8, p += 8)
+		sum = (sum ^ get_unaligned((const u64 *)p)) * 0x100000001b3ull;
 	while (len--)
 		sum = (sum ^ *p++) * 0x100000001b3ull;
 	return sum;

@@ -44,6 +44,7 @@
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
  *   class.c		scenarios of traffic classes
+ *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   late.c		scenarios of RDMA Reads that complete after later work requests
@@ -51,6 +52,7 @@
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
  *   explore.c		runs events in all orders, or at random
  *   schedule.c		the events, and the checks after each event
+ *   fuzz*.c, hostile.h	the fuzzer; fuzz.h lists its files
  *   wire.h		reads and writes the words of a message
  *   scenarios.h		declares the scenarios
  *   bench.c		repeats each kind of RPC, for callgrind
@@ -62,8 +64,12 @@
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xprt.h>
 #include <rdma/ib_verbs.h>
+#include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
+
+/* A variable whose contents mean nothing between two events; a snapshot leaves it out. */
+#define H_SCRATCH __section(".bss.scratch")
 
 /* Reports a violated rule and ends the program. */
 #define h_violation(format, ...) u_fail("violation: " format, ##__VA_ARGS__)
@@ -144,7 +150,9 @@ struct h_cq {
 
 struct h_device {
 	struct ib_device ib;
-	struct ib_port_data ports[2];	/* ports are numbered from 1 */
+	struct ib_port_data ports[3];	/* ports are numbered from 1 */
+	bool lost[3];			/* ports without a link */
+	struct ib_event_handler *handler;
 	unsigned int objects;		/* protection domains, queues, queue pairs, regions */
 	bool present;
 };
@@ -152,11 +160,15 @@ struct h_device {
 /* The device of the client and that of the server. With one role there is only the first. */
 extern struct h_device h_devices[2];
 void h_device_init(void);
+/* The address of the first port of the first device. Those of the following ports follow. */
+#define H_ADDRESS 0x0a000001
 /* The client and the server are the module (both.h). To be set before it is loaded. */
 extern bool h_both;
 /* Adding and removing a device, or the first one if NULL. Both functions must run in a thread. */
 void h_device_add(void *which);
 void h_device_remove(void *which);
+/* A port of the first device gets or loses its link; runs all threads. */
+void h_port_set(u32 port, bool up);
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 
@@ -188,6 +200,7 @@ struct h_mr {
 	unsigned int depth;
 	bool mapped;		/* ib_map_mr_sg() was called since the last invalidation */
 	bool valid;		/* the peer can use the key */
+	bool by_peer;		/* the peer has invalidated the key that it had last */
 	u32 key;
 	u64 iova;
 	u64 length;
@@ -245,6 +258,7 @@ struct h_wr {
 	int wc_flags;
 	u32 wc_key;
 	enum ib_wc_opcode wc_opcode;
+	bool guessed;	/* a hostile peer has replied to it before it was sent */
 };
 
 struct h_qp {
@@ -315,6 +329,8 @@ struct h_answer {
 	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
 	bool bare;		/* it promises no Receives for operations */
 	u8 class;		/* the traffic class in its connection request */
+	u8 raw;			/* bytes of private data that follow; 0: as above */
+	u8 bytes[56];
 };
 
 extern struct h_answer h_answer;
@@ -343,6 +359,7 @@ struct h_call {
 	u32 xid, version, credits, proc;
 	struct h_chunk read, write, reply;
 	u32 kind;		/* RPC procedure */
+	bool useless;		/* the peer has invalidated the read chunk that the call has */
 	u32 header;		/* bytes of the transport header */
 	u32 len;
 	u8 bytes[65536 + 64];
@@ -385,8 +402,8 @@ extern u32 h_grant;
  */
 bool h_answer_call(struct h_call *call, const struct h_reply *how);
 void h_answer_unknown(u32 xid, u32 key);
-/* Carries out an RDMA Read of the module's client: of a reply that is a read chunk. */
-void h_exposed_read(u32 key, u64 addr, void *data, u32 len);
+/* Carries out an RDMA Read of the module's client; false: a hostile peer has no such memory. */
+bool h_exposed_read(u32 key, u64 addr, void *data, u32 len);
 void h_call_back(u32 xid);
 
 /* --- two.c --- */
@@ -468,6 +485,7 @@ u32 h_ask(enum h_kind_number kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
+extern u32 h_granted;		/* the credits that the last reply grants */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 /* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
 enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };
@@ -478,19 +496,20 @@ extern unsigned int h_errors;
 void h_requester_receive(const void *message, u32 len, u32 invalidated);
 /* The number of calls of the service that the requester has received. */
 extern unsigned int h_called_back;
-/* Carries out an RDMA Read or Write of the module's server. */
-void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
+/* Carries out an RDMA Read or Write of the module's server; false: as above. */
+bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 
 /* --- service.c --- */
 /* Starts the service with this many threads; changes their number. The device must exist. */
 void h_serve_start(unsigned int count);
 extern unsigned int h_serve_size;	/* the largest payload of the service, in bytes */
 void h_serve_threads(unsigned int count);
+bool h_serving(void);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
-/* Returns the connection that the service accepted last. */
+/* Returns the connection that the service accepted last; NULL if it has none. */
 struct svc_xprt *h_serve_connection(void);
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
@@ -523,14 +542,14 @@ u32 h_window(void);
 u32 h_window_used(void);
 
 /* --- callback.c --- */
-void h_callbacks_begin(void);
+bool h_callbacks_begin(void);	/* false: a fault that is injected prevents it */
 void h_callbacks_end(void);
 bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
 
 /* --- print.c --- */
-/* Returns the contents of a file in debugfs, or NULL. */
-const char *h_file_read(const char *name);
+const char *h_file_read(const char *name);	/* a file in debugfs; NULL: there is none */
+const char *h_statistics(void);	/* the transport's line of mountstats */
 extern unsigned int h_warnings;
 
 /* --- schedule.c --- */
@@ -584,6 +603,7 @@ int h_explore_long(unsigned int seed, unsigned int seconds);
 int h_bench(const char *kind, unsigned int count);
 void h_bench_list(void);
 
+#include "hostile.h"
 #include "scenarios.h"
 
 #endif /* HARNESS_H */

@@ -86,6 +86,11 @@ int _raw_spin_trylock(raw_spinlock_t *lock)
 	return 1;
 }
 
+int _raw_spin_trylock_bh(raw_spinlock_t *lock)
+{
+	return _raw_spin_trylock(lock);
+}
+
 void _raw_spin_unlock(raw_spinlock_t *lock)
 {
 	give(lock, __builtin_return_address(0));

@@ -169,6 +169,22 @@ void h_short_callbacks(void)
 	h_end();
 }
 
+/* The callback service is gone. The calls of the server reach nobody, and the transport stays. */
+void h_unserved_callbacks(void)
+{
+	u32 i;
+
+	h_begin();
+	h_connect();
+	h_callbacks_begin();
+	h_callbacks_end();
+	for (i = 0; i < 10; i++)
+		call_back(0x1000 + i, WHOLE);
+	run();
+	h_check_calm();
+	h_end();
+}
+
 /* The calls of the server that the client has granted. */
 #define CALLBACKS	16
 

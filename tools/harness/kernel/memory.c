@@ -64,11 +64,11 @@ static DECLARE_WAIT_QUEUE_HEAD(allocating);
 /*
  * An allocation that starts I/O may wait for a file system, which may wait for a connection of the
  * client. Connecting may need the same mutex. (A server takes requests under mutexes of its own, so
- * nothing is checked while there are both roles.)
+ * nothing is checked while there is a service.)
  */
 static void check_io(gfp_t flags, const void *owner)
 {
-	if (h_xprt && !h_both && gfpflags_allow_blocking(flags) && h_holds_mutex() &&
+	if (h_xprt && !h_serving() && gfpflags_allow_blocking(flags) && h_holds_mutex() &&
 	    current_gfp_context(flags) & __GFP_IO)
 		u_fail("violation: an allocation may start I/O with a mutex held, at <%p>", owner);
 }

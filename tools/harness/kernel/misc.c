@@ -115,37 +115,31 @@ static struct {
 	size_t count;
 } tunables[2];
 
-void h_tune(const char *name, unsigned int value)
+static const struct ctl_table *tunable(const char *name)
 {
 	size_t i, n;
 
 	for (n = 0; n < ARRAY_SIZE(tunables); n++)
 		for (i = 0; i < tunables[n].count; i++)
-			if (!strcmp(tunables[n].entries[i].procname, name)) {
-				*(unsigned int *)tunables[n].entries[i].data = value;
-				return;
-			}
+			if (!strcmp(tunables[n].entries[i].procname, name))
+				return &tunables[n].entries[i];
 	u_fail("the module has no tunable %s", name);
+}
+
+void h_tune(const char *name, unsigned int value)
+{
+	*(unsigned int *)tunable(name)->data = value;
 }
 
 void h_tune_text(const char *name, const char *text)
 {
-	size_t i, n, len = strlen(text);
-	loff_t position = 0;
-	char line[16];
+	const struct ctl_table *entry = tunable(name);
+	size_t len = strlen(text);
+	loff_t at = 0;
+	char copy[64];
 
-	strcpy(line, text);
-	for (n = 0; n < ARRAY_SIZE(tunables); n++)
-		for (i = 0; i < tunables[n].count; i++) {
-			const struct ctl_table *entry = &tunables[n].entries[i];
-
-			if (strcmp(entry->procname, name))
-				continue;
-			h_expect(!entry->proc_handler(entry, 1, line, &len, &position),
-				 "%s cannot be %s", name, text);
-			return;
-		}
-	u_fail("the module has no tunable %s", name);
+	strcpy(copy, text);
+	h_expect(!entry->proc_handler(entry, 1, copy, &len, &at), "%s cannot be %s", name, text);
 }
 
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,

@@ -58,6 +58,10 @@ static u32 pull(struct h_call *call, u8 *to, u32 room)
 	for (i = 0; i < call->read.count; i++) {
 		u32 n = call->read.segments[i].len;
 
+		if (h_fuzzed && h_mr_is_given_up(call->qp, call->read.segments[i].key)) {
+			call->useless = true;
+			return 0;
+		}
 		h_expect(len + n <= room, "violation: a read chunk has %u bytes", len + n);
 		h_peer_access(call->qp, call->read.segments[i].key, call->read.segments[i].addr,
 			      to + len, n, false);
@@ -79,11 +83,13 @@ static void check_payload(struct h_call *call, const u8 *payload, u32 len)
 /* Assembles the RPC message: the inline part, or a read chunk at position zero. */
 static void message(struct h_call *call, struct h_cursor *inline_part)
 {
-	static u8 payload[2 << 20];
+	static u8 payload[2 << 20] H_SCRATCH;
 	u32 len;
 
 	if (call->proc == 1) {
 		call->message_len = pull(call, call->message, sizeof(call->message));
+		if (call->useless)
+			return;
 	} else {
 		memcpy(call->message, inline_part->p, inline_part->left);
 		call->message_len = inline_part->left;
@@ -95,6 +101,8 @@ static void message(struct h_call *call, struct h_cursor *inline_part)
 	call->kind = get_unaligned_be32(call->message + 20);
 	if (call->proc == 0 && call->read.count) {
 		len = pull(call, payload, sizeof(payload));
+		if (call->useless)
+			return;
 		check_payload(call, payload, len);
 	}
 }
@@ -108,6 +116,7 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 {
 	struct h_cursor cursor = { bytes, len };
 	struct h_call *call = u_alloc(sizeof(*call), NULL);
+	u32 direction;
 
 	if (qp->asked && len > qp->asked)
 		h_violation("a message of %u bytes is sent after a request for Receives of %u", len,
@@ -116,7 +125,7 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	call->qp = qp;
 	call->xid = h_word(&cursor);
 	call->version = h_word(&cursor);
-	h_expect(call->version == 1 || (call->version == 2 && h_answer.two),
+	h_expect(call->version == 1 || (call->version == 2 && (h_answer.two || h_fuzzed)),
 		 "violation: a message has version %u", call->version);
 	call->credits = h_word(&cursor);
 	call->proc = h_word(&cursor);
@@ -131,11 +140,16 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 		h_two_receive(qp, &cursor);
 		return;
 	}
-	if (call->version == 2)
-		h_expect(!h_word(&cursor), "violation: a call has another direction");
+	/* A hostile peer may be told of its errors. */
+	if (call->proc == 4 && h_fuzzed)
+		return u_free(call);
+	direction = call->version == 2 ? h_word(&cursor) : 0;
 	h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
 	lists(&cursor, call);
 	call->header = len - cursor.left;
+	if (call->version == 2)
+		h_expect(direction == is_backward_reply(call, &cursor),
+			 "violation: a message has direction %u", direction);
 	if (is_backward_reply(call, &cursor)) {
 		h_expect(!h_replies_ascend || call->xid > answered,
 			 "violation: a reply has XID %#x after %#x", call->xid, answered);
@@ -145,6 +159,11 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 		return;
 	}
 	message(call, &cursor);
+	if (call->useless) {
+		u_free(call);
+		h_qp_error(qp);
+		return h_cm_disconnected();
+	}
 	list_add_tail(&call->list, &calls);
 }
 

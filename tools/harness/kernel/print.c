@@ -128,6 +128,14 @@ int seq_write(struct seq_file *m, const void *data, size_t len)
 	return 0;
 }
 
+const char *h_statistics(void)
+{
+	memset(contents, 0, sizeof(contents));
+	shown = (struct seq_file) { .buf = contents, .size = sizeof(contents) };
+	h_xprt->ops->print_stats(h_xprt, &shown);
+	return contents;
+}
+
 /* Returns the contents of a file, or NULL if no file has that name. */
 const char *h_file_read(const char *name)
 {

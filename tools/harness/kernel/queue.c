@@ -285,7 +285,7 @@ int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_r
 
 static void send(struct h_qp *qp, struct gathered *send)
 {
-	static u8 message[1 << 17];
+	static u8 message[1 << 17] H_SCRATCH;
 	u32 len = 0;
 	int i;
 
@@ -294,7 +294,8 @@ static void send(struct h_qp *qp, struct gathered *send)
 
 		if (!h_dma_covers(sge->addr, sge->length, DMA_TO_DEVICE))
 			h_violation("a Send reads memory that is not mapped for it");
-		h_dma_check_sent(sge->addr, sge->length);
+		if (!send->wr.guessed)
+			h_dma_check_sent(sge->addr, sge->length);
 		memcpy(message + len, (void *)sge->addr, sge->length);
 		len += sge->length;
 	}
@@ -307,12 +308,20 @@ static void send(struct h_qp *qp, struct gathered *send)
 }
 
 /* Reads or writes memory of a requester, as its responder. */
-static void access_requester(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool write)
+static bool access_requester(struct h_qp *qp, u32 key, u64 addr, void *data, u32 len, bool write)
 {
-	if (qp->link)
-		h_link_access(qp, key, addr, data, len, write);
-	else
-		h_requester_access(key, addr, data, len, write);
+	if (!qp->link)
+		return h_requester_access(key, addr, data, len, write);
+	h_link_access(qp, key, addr, data, len, write);
+	return true;
+}
+
+/* The peer has no memory for a work request. */
+static void refuse(struct h_qp *qp, struct h_wr *wr)
+{
+	wr->status = IB_WC_REM_ACCESS_ERR;
+	h_qp_error(qp);
+	h_cm_disconnected();
 }
 
 /* Executes an RDMA Read or Write of a responder, or an RDMA Read of a requester. */
@@ -327,11 +336,10 @@ static void move(struct h_qp *qp, struct gathered *move, enum dma_data_direction
 
 		if (!h_dma_covers(sge->addr, sge->length, way))
 			h_violation("an RDMA Read or Write uses memory that is not mapped for it");
-		if (qp->passive)
-			access_requester(qp, move->wr.key, addr, local, sge->length,
-					 way == DMA_TO_DEVICE);
-		else
-			h_exposed_read(move->wr.key, addr, local, sge->length);
+		if (!(qp->passive ? access_requester(qp, move->wr.key, addr, local, sge->length,
+						     way == DMA_TO_DEVICE) :
+		      h_exposed_read(move->wr.key, addr, local, sge->length)))
+			return refuse(qp, &move->wr);
 		addr += sge->length;
 	}
 }
@@ -339,12 +347,13 @@ static void move(struct h_qp *qp, struct gathered *move, enum dma_data_direction
 /* Executes an RDMA Read of a responder into the memory of a region, which it then invalidates. */
 static void read_to_region(struct h_qp *qp, struct gathered *read)
 {
-	static u8 bytes[2 << 20];
+	static u8 bytes[2 << 20] H_SCRATCH;
 	struct ib_sge *sge = read->sge;
 
 	h_expect(read->num_sge == 1 && sge->length <= sizeof(bytes),
 		 "an RDMA Read into a region has %d SGEs", read->num_sge);
-	access_requester(qp, read->wr.key, read->wr.remote, bytes, sge->length, false);
+	if (!access_requester(qp, read->wr.key, read->wr.remote, bytes, sge->length, false))
+		return refuse(qp, &read->wr);
 	h_peer_access(qp, sge->lkey, sge->addr, bytes, sge->length, true);
 	if (!h_mr_invalidate(qp, read->wr.invalidated))
 		h_violation("an RDMA Read invalidates R_key %#x, which no region has",

@@ -159,6 +159,7 @@ void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
 	if (mr->key == key)
 		h_violation("a region is registered twice in a row under R_key %#x", key);
 	mr->valid = true;
+	mr->by_peer = false;
 	mr->qp = qp;
 	mr->key = key;
 	mr->iova = mr->ib.iova;
@@ -192,6 +193,28 @@ bool h_mr_invalidate(struct h_qp *qp, u32 key)
 		return true;
 	}
 	return false;
+}
+
+static struct h_mr *last_of(const struct h_qp *qp, u32 key)
+{
+	struct h_mr *mr;
+
+	list_for_each_entry(mr, &regions, all)
+		if (mr->key == key && mr->pd == qp->ib.pd)
+			return mr;
+	return NULL;
+}
+
+void h_mr_given_up(const struct h_qp *qp, u32 key)
+{
+	last_of(qp, key)->by_peer = true;
+}
+
+bool h_mr_is_given_up(const struct h_qp *qp, u32 key)
+{
+	const struct h_mr *mr = last_of(qp, key);
+
+	return mr && mr->by_peer;
 }
 
 /* Returns whether the peer may use a key. */

@@ -73,13 +73,13 @@ static void fill(u8 *payload, u32 len, u32 seed)
 		payload[i] = h_payload_byte(i, seed);
 }
 
-static u8 payload[2 << 20];
+static u8 payload[2 << 20] H_SCRATCH;
 
 /* --- Replies that are read chunks (RFC 5666) --- */
 
 #define EXPOSED_KEY 0x5666
 
-static u8 exposed[2 << 20];
+static u8 exposed[2 << 20] H_SCRATCH;
 static u32 exposed_len;
 
 /* Encodes a reply whose RPC message is a read chunk at position zero. */
@@ -100,21 +100,26 @@ static void put_exposed(struct h_writer *out, const struct h_call *call, const s
 	h_put(out, 0);
 }
 
-void h_exposed_read(u32 key, u64 addr, void *data, u32 len)
+bool h_exposed_read(u32 key, u64 addr, void *data, u32 len)
 {
 	u64 offset = addr - (u64)exposed;
 
+	bool there = offset <= exposed_len && len <= exposed_len - offset;
+
+	if (h_hostile && (key != EXPOSED_KEY || !there))
+		return false;
 	if (key != EXPOSED_KEY)
 		h_violation("the module reads from R_key %#x, which the peer has not", key);
-	if (offset > exposed_len || len > exposed_len - offset)
+	if (!there)
 		h_violation("%u bytes at offset %llu are not exposed", len, offset);
 	memcpy(data, exposed + offset, len);
+	return true;
 }
 
 /* Encodes the reply. The RPC message follows the header, or goes to the reply chunk. */
 static void put_message(struct h_writer *out, const struct h_call *call, const struct h_reply *how)
 {
-	static u8 room[2 << 20];
+	static u8 room[2 << 20] H_SCRATCH;
 	const struct h_kind *kind = &h_kinds[call->kind];
 	struct h_writer message = { room };
 	u32 len = kind->receive_pages - how->shorter;
@@ -181,7 +186,7 @@ static bool is_open(const struct h_call *call, const struct h_chunk *chunk)
 
 bool h_answer_call(struct h_call *call, const struct h_reply *how)
 {
-	static u8 bytes[2 << 20];
+	static u8 bytes[2 << 20] H_SCRATCH;
 	struct h_writer out = { bytes };
 	struct h_qp *qp = call->qp;
 	bool writes = !how->error && !how->unused;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The requester: it encodes calls in RPC-over-RDMA version one (RFC 8166), has the memory that
- * their chunks describe, and checks every field of the replies. Two calls may wait for replies.
+ * their chunks describe, and checks every field of the replies. As many calls may wait for replies
+ * as it requests credits.
  */
 #include "wire.h"
 
@@ -22,8 +23,8 @@ struct call {
 	u8 *memory;	/* that of the chunks */
 };
 
-static u8 memory[2][2 << 20] __aligned(PAGE_SIZE);
-static struct call calls[2];
+static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
+static struct call calls[CREDITS];
 static u32 last;	/* the XID of the last call */
 static bool configured;	/* CONF_RDMA was answered */
 
@@ -45,7 +46,8 @@ static struct call *spare(void)
 	for (i = 0; i < ARRAY_SIZE(calls); i++)
 		if (!calls[i].kind || calls[i].answered)
 			return &calls[i];
-	u_fail("the requester has too many calls");
+	h_expect(h_hostile, "the requester has too many calls");
+	return &calls[last % ARRAY_SIZE(calls)];
 }
 
 static u32 key_of(const struct call *call)
@@ -192,6 +194,25 @@ void h_configure(u32 reads)
 	h_expect(configured, "CONF_RDMA is not answered");
 }
 
+u32 h_granted;
+
+void h_requester_reset(void)
+{
+	memset(calls, 0, sizeof(calls));
+}
+
+u64 h_requester_expose(u32 which, u32 readable, u32 writable, u32 *key)
+{
+	struct call *call = &calls[which % ARRAY_SIZE(calls)];
+
+	*call = (struct call) {
+		.kind = h_kinds, .xid = ++last, .memory = memory[call - calls],
+		.readable = readable, .writable = writable,
+	};
+	*key = key_of(call);
+	return (u64)call->memory;
+}
+
 bool h_answered(u32 xid)
 {
 	const struct call *call = call_of(xid);
@@ -206,23 +227,30 @@ bool h_call_refused(u32 xid)
 	return call && call->refused;
 }
 
-void h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
+bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
 {
 	struct call *call;
 	u64 offset;
 	u32 room;
 
-	if (key - KEY >= ARRAY_SIZE(calls) || !calls[key - KEY].kind)
+	if (key - KEY >= ARRAY_SIZE(calls) || !calls[key - KEY].kind) {
+		if (h_hostile)
+			return false;
 		h_violation("the responder uses R_key %#x, which no call has", key);
+	}
 	call = &calls[key - KEY];
 	offset = addr - (u64)call->memory;
 	room = write ? call->writable : call->readable;
-	if (offset > room || len > room - offset)
+	if (offset > room || len > room - offset) {
+		if (h_hostile)
+			return false;
 		h_violation("%u bytes at offset %llu are not all in the chunk", len, offset);
+	}
 	if (write)
 		memcpy(call->memory + offset, data, len);
 	else
 		memcpy(data, call->memory + offset, len);
+	return true;
 }
 
 static void expect(struct h_cursor *in, u32 value, const char *what)
@@ -297,7 +325,8 @@ static void check_header(struct h_cursor *in, const struct call *call)
 	const struct h_kind *kind = call->kind;
 
 	expect(in, 1, "the version");
-	if (!h_word(in))
+	h_granted = h_word(in);
+	if (!h_granted)
 		h_violation("a reply grants no credit");
 	expect(in, is_long(call), "the type");
 	expect(in, 0, "the read list");
@@ -348,6 +377,26 @@ static void check_refusal(struct h_cursor *in)
 	expect(in, 2, "the error");
 }
 
+/*
+ * A hostile requester notes which of its calls are answered. Whatever the module answers, its
+ * header grants a credit, in a version that the connection may have.
+ */
+static void receive_any(const u8 *message, u32 len)
+{
+	struct h_cursor in = { message, len };
+	struct call *call = call_of(h_word(&in));
+	u32 version = h_word(&in), credits = h_word(&in), type = h_word(&in);
+
+	/* An error has the version of the message that it answers. */
+	if (((version < 1 || version > 2) && type != 4) || !credits || type > 5)
+		h_violation("a message has version %u, %u credits, type %u", version, credits,
+			    type);
+	if (calls_back(message, len))
+		h_called_back++;
+	else if (call)
+		call->answered = true;
+}
+
 void h_requester_receive(const void *message, u32 len, u32 invalidated)
 {
 	struct h_cursor in = { message, len };
@@ -356,6 +405,8 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 	u32 xid = h_word(&in);
 	bool whole;
 
+	if (h_hostile)
+		return receive_any(message, len);
 	if (xid == CONF_XID) {
 		configured = true;
 		return;

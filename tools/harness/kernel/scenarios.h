@@ -66,6 +66,9 @@ void h_calls_cancelled_unsent(void);
 /* --- short.c --- */
 void h_short_for_a_moment(void);
 void h_short_of_threads(void);
+void h_short_of_kept(void);
+void h_kept_bound(void);
+void h_kept_returned(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);
@@ -77,7 +80,19 @@ void h_class_requested(void);
 void h_class_accepted(void);
 void h_class_listened(void);
 
+/* --- ports.c --- */
+void h_ports_fail(void);
+void h_ports_early(void);
+void h_ports_absent(void);
+void h_ports_single(void);
+void h_ports_silent(void);
+
 /* --- recall.c --- */
+struct h_rpc;
+/* Make and release the transport by which the service calls its requester; both need a thread. */
+void h_recall_make(void *unused);
+void h_recall_put(void *unused);
+void h_recall_reply(const struct h_rpc *rpc);
 void h_recall(void);
 void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
@@ -91,6 +106,7 @@ void h_malformed_replies(void);
 void h_malformed_answers(void);
 void h_malformed_calls(void);
 void h_short_callbacks(void);
+void h_unserved_callbacks(void);
 void h_excessive_callbacks(void);
 void h_excessive_calls(void);
 

@@ -22,7 +22,7 @@ static u32 check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
 			 "a call is too short for its arguments");
 		if (h_both && !i)
 			seed = word;
-		if (word != seed)
+		if (word != seed && !h_hostile)
 			h_violation("a call has the arguments of another one");
 	}
 	return seed;
@@ -30,7 +30,7 @@ static u32 check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
 
 static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 seed)
 {
-	static u8 bytes[2 << 20];
+	static u8 bytes[2 << 20] H_SCRATCH;
 	struct xdr_buf payload;
 	u32 i;
 
@@ -41,7 +41,7 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 
 	h_expect(!read_bytes_from_xdr_buf(&payload, 0, bytes, kind->send_pages),
 		 "a payload cannot be read");
 	for (i = 0; i < kind->send_pages; i++)
-		if (bytes[i] != h_payload_byte(i, seed))
+		if (bytes[i] != h_payload_byte(i, seed) && !h_hostile)
 			h_violation("byte %u of a payload of %u bytes is wrong", i,
 				    kind->send_pages);
 }
@@ -87,7 +87,7 @@ static void encode(struct svc_rqst *rqst, const struct h_kind *kind, u32 serial)
 	svcxdr_encode_opaque_pages(rqst, xdr, take_pages(rqst, payload, seed), 0,
 				   payload);
 	if (kind->marked)
-		h_expect(!svc_encode_result_payload(rqst, at, payload),
+		h_expect(!svc_encode_result_payload(rqst, at, payload) || h_hostile,
 			 "the payload cannot be marked");
 	if (h_truncates) {
 		xdr_truncate_encode(xdr, at);
@@ -104,12 +104,25 @@ void h_procedures_go(void)
 	wake_up_all(&procedures_wait);
 }
 
+/* Whether a call of a hostile requester has all its bytes, and pages for its results. */
+static bool is_whole(const struct svc_rqst *rqst, const struct h_kind *kind)
+{
+	u32 room = rqst->rq_server->sv_max_payload;
+
+	return rqst->rq_arg_stream.nwords >= (kind->call_head + kind->send_pages) / 4 &&
+	       max(kind->receive_pages, kind->send_pages) <= room;
+}
+
 static int dispatch(struct svc_rqst *rqst)
 {
 	const struct h_kind *kind = &h_kinds[rqst->rq_proc];
 	u32 seed, serial = 0;
 
 	wait_event(procedures_wait, !h_procedures_wait);
+	if (h_hostile && !is_whole(rqst, kind)) {
+		*rqst->rq_accept_statp = rpc_garbage_args;
+		return 1;
+	}
 	seed = check_arguments(rqst, kind);
 	if (kind->send_pages)
 		check_payload(rqst, kind, seed);
@@ -170,6 +183,11 @@ static int run(void *data)
 	}
 	svc_exit_thread(rqst);
 	return 0;
+}
+
+bool h_serving(void)
+{
+	return service;
 }
 
 static unsigned int threads;
@@ -236,7 +254,7 @@ void h_serve(enum h_kind_number kind)
 
 struct svc_xprt *h_serve_connection(void)
 {
-	return list_first_entry(&service->sv_tempsocks, struct svc_xprt, xpt_list);
+	return list_first_entry_or_null(&service->sv_tempsocks, struct svc_xprt, xpt_list);
 }
 
 void h_serve_end(void)

@@ -46,7 +46,10 @@ enum svc_auth_status svc_authenticate(struct svc_rqst *rqstp)
 	struct xdr_stream *arguments = &rqstp->rq_arg_stream, *results = &rqstp->rq_res_stream;
 
 	rqstp->rq_auth_stat = rpc_auth_ok;
-	h_expect(xdr_inline_decode(arguments, 16), "a call ends before its arguments");
+	if (!xdr_inline_decode(arguments, 16)) {
+		h_expect(h_hostile, "a call ends before its arguments");
+		return SVC_GARBAGE;
+	}
 	h_expect(xdr_stream_encode_opaque_auth(results, RPC_AUTH_NULL, NULL, 0) >= 0 &&
 		 svcxdr_set_accept_stat(rqstp), "there is no room for a reply");
 	return SVC_OK;

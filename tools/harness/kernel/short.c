@@ -1,38 +1,58 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of a server that has a single page for the calls that it fetches, and of two
- * connections that want the page.
+ * Scenarios of a server that has few pages for the calls that it fetches: a single one that two
+ * connections want, or pages that a connection keeps for its next calls.
  */
 #include <linux/mm.h>
 #include "harness.h"
 
 #define LOOK	10000	/* milliseconds from one look of the watch to the next */
 #define SHARE	16	/* the part of all pages that calls may use */
+#define CALL	256	/* the pages of a WRITE of 1 MiB */
 
 static struct h_qp *has, *waits;	/* the queue pairs of the two connections */
 
-static void begin(void)
+/* Loads a server whose calls may use some pages, and connects to it. */
+static void begin_with(unsigned int pages)
 {
-	atomic_long_set(&_totalram_pages, SHARE);
+	atomic_long_set(&_totalram_pages, pages * SHARE);
 	h_serve_begin();
-	has = h_qp;
-	has->late = true;
-	h_cm_request();
-	h_settle();
-	h_expect(h_connections == 2, "the second connection is not accepted");
-	waits = h_qp;
 }
 
-/* Sends a WRITE over one of the connections. */
-static u32 ask(struct h_qp *qp)
+/* Makes a further connection. */
+static struct h_qp *connect(void)
+{
+	unsigned int before = h_connections;
+
+	h_cm_request();
+	h_settle();
+	h_expect(h_connections == before + 1, "a connection is not accepted");
+	return h_qp;
+}
+
+static void begin(void)
+{
+	begin_with(1);
+	has = h_qp;
+	has->late = true;
+	waits = connect();
+}
+
+/* Sends a call over one of the connections. */
+static u32 ask_for(struct h_qp *qp, enum h_kind_number kind)
 {
 	u32 xid;
 
 	h_qp = qp;
-	xid = h_ask(H_WRITE_4K);
+	xid = h_ask(kind);
 	h_complete_receive(h_qp);
 	h_settle();
 	return xid;
+}
+
+static u32 ask(struct h_qp *qp)
+{
+	return ask_for(qp, H_WRITE_4K);
 }
 
 /* Lets the device execute everything, and delivers all completions. */
@@ -92,5 +112,83 @@ void h_short_of_threads(void)
 	release();
 	h_expect(h_answered(first), "the connection whose call waits for a thread is closed");
 	h_expect(h_answered(second), "the call that waits for the page is not answered");
+	h_serve_end();
+}
+
+/*
+ * A connection keeps the pages of its last call, another one uses as many, and the rest does not
+ * suffice for a third one. The pages that no call uses are returned for it.
+ */
+void h_short_of_kept(void)
+{
+	u32 first, second;
+
+	begin_with(2 * CALL + CALL / 2);
+	h_serve(H_WRITE_1M_SCATTERED);
+	has = connect();
+	has->late = true;
+	first = ask_for(has, H_WRITE_1M_SCATTERED);
+	waits = connect();
+	second = ask_for(waits, H_WRITE_1M_SCATTERED);
+	h_live(0);
+	h_expect(!h_answered(first), "a call is answered whose payload was not read");
+	h_expect(h_answered(second), "a call waits for pages that no call uses");
+	release();
+	h_expect(h_answered(first), "the connection that has pages is closed");
+	h_serve_end();
+}
+
+/* Serves a call over a connection. Returns the number of allocations that are then live. */
+static unsigned long serve_over(struct h_qp *qp)
+{
+	h_qp = qp;
+	h_serve(H_WRITE_1M_SCATTERED);
+	return u_live();
+}
+
+/* All connections together keep no more than half of the pages. Idle ones return what they keep. */
+void h_kept_bound(void)
+{
+	struct h_qp *qps[5];
+	unsigned long before, after;
+	unsigned int i;
+
+	begin_with(4 * CALL);
+	qps[0] = h_qp;
+	for (i = 1; i < ARRAY_SIZE(qps); i++)
+		qps[i] = connect();
+	before = u_live();
+	for (i = 0; i < ARRAY_SIZE(qps); i++)
+		after = serve_over(qps[i]);
+	h_expect(after >= before + 2 * CALL, "two connections do not keep the pages of a call");
+	h_expect(after < before + 3 * CALL, "%lu allocations are kept", after - before);
+	h_pass(3 * LOOK);
+	h_live(0);
+	after = u_live();
+	h_expect(after < before + CALL / 4, "idle connections keep %lu", after - before);
+	h_serve_end();
+}
+
+/* A connection that is closed returns the pages that it keeps. Two others need all pages then. */
+void h_kept_returned(void)
+{
+	u32 first, second;
+
+	begin_with(2 * CALL + 2);
+	h_serve(H_WRITE_1M_SCATTERED);
+	h_cm_disconnected();
+	h_settle();
+	has = connect();
+	waits = connect();
+	has->late = true;
+	waits->late = true;
+	first = ask_for(has, H_WRITE_1M_SCATTERED);
+	second = ask_for(waits, H_WRITE_1M_SCATTERED);
+	waits->late = false;
+	h_qp_execute(waits);
+	h_live(0);
+	h_expect(h_answered(second), "pages of a closed connection are not returned");
+	release();
+	h_expect(h_answered(first), "a call is not answered");
 	h_serve_end();
 }

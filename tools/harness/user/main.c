@@ -78,5 +78,7 @@ int main(int argc, char **argv)
 	/* One struct page takes 64 bytes. */
 	map(U_PAGES, U_MEMORY_SIZE / 4096 * 64);
 	catch_signals();
+	if (u_fuzz && argc > 2)
+		return u_fuzz(argc, argv);
 	return k_main(argc, argv);
 }

@@ -19,6 +19,7 @@
  */
 #define SMALL		11
 #define LARGE_START	(U_MEMORY + (64ul << 20))
+#define SMALL_START	(U_MEMORY + (1ul << 20))
 
 /* The state of a block. The array has one entry for each 32 bytes of memory. */
 struct block {
@@ -30,9 +31,19 @@ struct block {
 
 static struct block *blocks;
 static void *idle[LARGEST + 1];
-static unsigned long small_top = U_MEMORY + (1ul << 20);
+static unsigned long small_top = SMALL_START;
 static unsigned long large_top = LARGE_START;
 static unsigned long live;
+
+/* The blocks that were taken or given back since the snapshot, as they were before. */
+#define MOST_CHANGES	(1ul << 20)
+
+struct change {
+	struct block *block, before;
+};
+
+static struct change *changes;
+static unsigned long change_count;
 
 static struct block *block_of(const void *p)
 {
@@ -75,6 +86,16 @@ static void *fresh(int order)
 	return (void *)start;
 }
 
+/* Notes the state of a block before it changes, if there is a snapshot. */
+static void note(struct block *block)
+{
+	if (!changes)
+		return;
+	if (change_count == MOST_CHANGES)
+		u_fail("more than %lu blocks change", MOST_CHANGES);
+	changes[change_count++] = (struct change) { block, *block };
+}
+
 void *u_alloc(unsigned long size, const void *owner)
 {
 	int order = order_of(size);
@@ -86,6 +107,7 @@ void *u_alloc(unsigned long size, const void *owner)
 	else
 		p = fresh(order);
 	block = block_of(p);
+	note(block);
 	block->order = order;
 	block->owner = owner;
 	block->marked = 0;
@@ -100,7 +122,9 @@ void u_free(void *p)
 
 	if (!block->order)
 		u_fail("violation: %p is freed twice, or was never allocated", p);
-	memset(p, POISON, 1ul << block->order);
+	note(block);
+	/* Blocks of the harness are long, and are often freed. */
+	memset(p, POISON, 1ul << (block->owner || block->order <= SMALL ? block->order : SMALL));
 	memcpy(p, &idle[block->order], sizeof(void *));
 	idle[block->order] = p;
 	block->order = 0;
@@ -200,4 +224,28 @@ unsigned long u_contents_of_large(const void *except)
 			hash = mix(hash ^ (unsigned long)p, p, 1ul << (block->order - 3));
 	}
 	return hash;
+}
+
+static void keep_blocks(unsigned long start, unsigned long end)
+{
+	unsigned long page = (start - U_MEMORY) >> 12, pages = (end - start + 4095) >> 12;
+
+	u_keep((void *)start, end - start);
+	u_keep((void *)(U_PAGES + page * 64), pages * 64);
+	k_keep_pages(page, pages);
+}
+
+void u_keep_memory(void)
+{
+	changes = malloc(MOST_CHANGES * sizeof(*changes));
+	if (!changes)
+		u_fail("no memory for a list of changes");
+	keep_blocks(SMALL_START, small_top);
+	keep_blocks(LARGE_START, large_top);
+}
+
+void u_restore_blocks(void)
+{
+	for (; change_count; change_count--)
+		*changes[change_count - 1].block = changes[change_count - 1].before;
 }

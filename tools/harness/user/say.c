@@ -32,6 +32,13 @@ int u_print(char *buffer, unsigned long size, const char *format, va_list list)
 	return vsnprintf(buffer, size, format, list);
 }
 
+static int aborts;
+
+void u_abort_on_failure(void)
+{
+	aborts = 1;
+}
+
 void u_fail(const char *format, ...)
 {
 	va_list list;
@@ -39,6 +46,9 @@ void u_fail(const char *format, ...)
 	va_start(list, format);
 	u_say_list(format, list);
 	va_end(list);
+	fflush(stdout);
+	if (aborts)
+		abort();
 	u_exit(1);
 }
 

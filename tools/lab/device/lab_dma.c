@@ -24,6 +24,7 @@
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/tracepoint.h>
+#include <rdma/ib_verbs.h>
 
 #include "lab_dma.h"
 
@@ -239,6 +240,14 @@ struct device *lab_dma_device(void)
 	return edu;
 }
 EXPORT_SYMBOL_GPL(lab_dma_device);
+
+struct ib_device *lab_dma_user(void)
+{
+	static struct ib_device unmapped;
+
+	return &unmapped;
+}
+EXPORT_SYMBOL_GPL(lab_dma_user);
 
 struct page *lab_dma_page(u64 addr)
 {

@@ -8,10 +8,17 @@
 #include <linux/types.h>
 
 struct device;
+struct ib_device;
 struct page;
 
 /* Returns the device that memory is mapped for, or NULL without QEMU's edu device. */
 struct device *lab_dma_device(void);
+
+/*
+ * Returns the device for which memory of user space is pinned. It has no DMA device: the kernel
+ * refuses to map such memory to bounce buffers, and regions reach it by its pages.
+ */
+struct ib_device *lab_dma_user(void);
 
 /* Returns the page at a device address that an access will use later. */
 struct page *lab_dma_page(u64 addr);

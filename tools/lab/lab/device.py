@@ -75,6 +75,7 @@ EDITS = (
         "\t\t\t\t\t\t      dir == RXE_TO_MR_OBJ));\n\n"
         "\t\tif (dir == RXE_FROM_MR_OBJ)",
     ),
+    Edit("rxe_mr.c", "ib_umem_get_va(&rxe->ib_dev,", "ib_umem_get_va(lab_dma_user(),"),
     Edit(
         "siw.h",
         "#include <linux/socket.h>",
@@ -85,6 +86,7 @@ EDITS = (
         "ib_register_device(base_dev, name, NULL)",
         "ib_register_device(base_dev, name, lab_dma_device())",
     ),
+    Edit("siw_mem.c", "ib_umem_get_va(base_dev,", "ib_umem_get_va(lab_dma_user(),"),
     # TCP would keep pages whose memory the completion has given back.
     Edit("siw_main.c", "const bool zcopy_tx = true", "const bool zcopy_tx = false"),
     Edit(

@@ -20,7 +20,6 @@ import json
 import os
 import random
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -29,7 +28,7 @@ from pathlib import Path
 
 from . import nbd
 from .command import capture
-from .errors import LabError
+from .told import Told
 
 #: A block is the smallest part of the disk that is lost or kept as a whole.
 BLOCK = 4096
@@ -178,14 +177,17 @@ def _main(path: str, image: str) -> None:
         print(_obey(cache, line), flush=True)
 
 
-class Disk:
-    """The disk's process, seen from the lab."""
+class Disk(Told):
+    """The disk's process, seen from the lab.
+
+    `tally` has the requests by kind; those that failed; blocks unflushed and lost at a cut.
+    """
 
     def __init__(self, file_system: str, directory: Path, socket_path: Path) -> None:
         """Makes the file system in a sparse file, and starts the process.
 
         # Errors
-        `LabError` if the file system cannot be made.
+        `LabError` if the file system cannot be made, or the process does not start.
         """
         self.socket = socket_path
         self.image = directory / "server-disk"
@@ -193,12 +195,7 @@ class Disk:
         with self.image.open("wb") as file:
             file.truncate(SIZE)
         capture([*MAKERS[file_system], self.image])
-        args = [sys.executable, "-m", "lab.disk", str(socket_path), str(self.image)]
-        self._process = subprocess.Popen(
-            args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self._process.stdout.readline()
+        super().__init__("disk", socket_path, self.image)
 
     @property
     def arguments(self) -> list[str]:
@@ -212,46 +209,32 @@ class Disk:
 
         Without a flush for `patience` seconds it delays all requests then.
         """
-        self._tell("trap")
+        self.tell("trap")
         end = time.monotonic() + patience
-        while self._tell("held").strip() != "1" and time.monotonic() < end:
+        while self.tell("held") != "1" and time.monotonic() < end:
             time.sleep(0.005)
-        self._tell("hold")
+        self.tell("hold")
 
     def cut(self, seed: int) -> None:
         """Takes the power away; all requests fail, those that were held too."""
-        self._tell(f"cut {seed}")
+        self.tell(f"cut {seed}")
 
     def power(self) -> None:
         """Gives the power back."""
-        self._tell("power")
+        self.tell("power")
 
     def fail(self, kind: str, error: int, share: float = 1.0) -> None:
         """Fails a share of the requests of a kind (``read``, ``write``, ``flush``)."""
-        self._tell(f"fail {kind} {error} {share}")
+        self.tell(f"fail {kind} {error} {share}")
 
     def heal(self) -> None:
         """Ends all failures."""
         for kind in ("read", "write", "flush"):
             self.fail(kind, 0, 0.0)
 
-    def tally(self) -> Counter[str]:
-        """Returns the requests by kind; those that failed; blocks unflushed and lost at a cut."""
-        return Counter(json.loads(self._tell("tally")))
-
-    def _tell(self, command: str) -> str:
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise LabError("the disk's process has ended")
-        return answer
-
     def stop(self) -> None:
         """Ends the process and removes the file."""
-        self._process.kill()
-        self._process.communicate()
+        super().stop()
         self.image.unlink(missing_ok=True)
 
 

@@ -43,6 +43,8 @@ class Options:
     cmdline: str = ""
     #: Empty for the link that `LINK` names.
     link: str = ""
+    #: Network cards of each guest.
+    ports: int = 1
     #: Megabytes of the client's memory; 0 for the usual size.
     memory: int = 0
     #: Processors of each guest; 0 for the usual number.
@@ -170,6 +172,7 @@ class Lab:
             server_module=self.module_of(settings.server(), self.server_kernel),
             server_kernel=self.server_kernel,
             link=link,
+            ports=options.ports,
             dma=settings.dma(),
             accel=accel.choose(self.kernel),
             files=self._files(self.kernel, options, link),

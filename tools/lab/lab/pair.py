@@ -21,8 +21,9 @@ from .vm import Spec, Vm
 
 SERVER_ADDRESS = "10.0.0.1"
 CLIENT_ADDRESS = "10.0.0.2"
-#: All addresses of the client; the last one is in a network namespace (lab/namespace.py).
-CLIENT_ADDRESSES = (CLIENT_ADDRESS, "fd00::2", "10.0.1.2")
+#: All addresses of the client: one in a network namespace (lab/namespace.py), and one of its
+#: second port.
+CLIENT_ADDRESSES = (CLIENT_ADDRESS, "fd00::2", "10.0.1.2", "10.0.0.102")
 MOUNT_POINT = "/mnt/nfs"
 _IMAGE_ONLY = ("init", "packages.txt", "stage1")
 
@@ -37,6 +38,8 @@ class Setup:
     #: The server's kernel, if it is not the client's.
     server_kernel: Kernel | None = None
     link: str = "rxe"
+    #: Network cards of each guest, see `vm.Spec`.
+    ports: int = 1
     #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
     dma: str = "none"
     accel: str = "tcg"
@@ -204,6 +207,7 @@ class Pair:
             sockets=self._sockets,
             link_end=self._link_end(name),
             link=setup.link,
+            ports=setup.ports,
             dma=setup.dma,
             accel=setup.accel if kernel.machine.native else "tcg",
             cpus=setup.cpus,

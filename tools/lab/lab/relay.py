@@ -20,7 +20,6 @@ import json
 import random
 import socket
 import struct
-import subprocess
 import sys
 import threading
 import time
@@ -28,7 +27,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .errors import LabError
+from .told import Told
 
 ROCE_PORT = 4791
 IWARP_PORT = 20049
@@ -188,40 +187,19 @@ def _obey(line: str, faults: list[Faults]) -> str:
     return name
 
 
-class Relay:
-    """The relay process, seen from the lab."""
+class Relay(Told):
+    """The relay process, seen from the lab.
+
+    `tally` has how many frames each fault has harmed so far, both directions together.
+    """
 
     def __init__(self, server_end: Path, client_end: Path, seed: int = 1) -> None:
         """Starts the process and waits until it listens."""
-        args = [sys.executable, "-m", "lab.relay", str(server_end), str(client_end), str(seed)]
-        self._process = subprocess.Popen(
-            args, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        assert self._process.stdout is not None
-        self._process.stdout.readline()
+        super().__init__("relay", server_end, client_end, seed)
 
     def set(self, fault: str, value: float) -> None:
         """Changes a fault: loss, duplicate, reorder, late, delay or blackout."""
-        self._tell(f"{fault} {value}")
-
-    def tally(self) -> Counter[str]:
-        """Returns how many frames each fault has harmed so far, both directions together."""
-        return Counter(json.loads(self._tell("tally")))
-
-    def _tell(self, command: str) -> str:
-        """Sends a command and returns the answer, which comes when the command is carried out."""
-        assert self._process.stdin is not None and self._process.stdout is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
-        answer = self._process.stdout.readline()
-        if not answer:
-            raise LabError("the relay has ended")
-        return answer
-
-    def stop(self) -> None:
-        """Ends the process."""
-        self._process.kill()
-        self._process.communicate()
+        self.tell(f"{fault} {value}")
 
 
 if __name__ == "__main__":

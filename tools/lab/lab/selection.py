@@ -67,6 +67,8 @@ def possible(case: Case, run: Run) -> bool:
         "rxe_only": run.link != "rxe",
         "needs_dma": run.dma == "none",
         "needs_bounce_buffers": run.dma != "swiotlb",
+        # Bounce buffers do not keep the offset in the page.
+        "needs_offsets": run.dma == "swiotlb",
         "plain_only": debug,
         "debug_only": not debug,
         # It has few extended attributes; with the lab's own kernels it has no ACLs.

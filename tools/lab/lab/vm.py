@@ -26,6 +26,8 @@ class Spec:
     sockets: Path
     link_end: str
     link: str = "rxe"
+    #: Network cards, each with an RDMA device. All cards of both guests are on the same cable.
+    ports: int = 1
     #: How the RDMA device reaches memory, see `settings.DMA_MODES`.
     dma: str = "none"
     machine: arch.Machine = arch.X86
@@ -72,7 +74,6 @@ def command_line(spec: Spec) -> list[str]:
     # the guest stops with "Oops: int3" when a trace event or a static key is switched.
     accel = "tcg,thread=single" if spec.accel == "tcg" else spec.accel
     cpu = spec.machine.cpu if spec.accel == "tcg" else "host"
-    mac = "52:54:00:00:00:" + spec.address.rpartition(".")[2].zfill(2)
     args = emulator.command(spec.machine, plugins="-plugin" in spec.extra)
     args += ["-name", spec.name, *_board(spec), "-accel", accel]
     args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
@@ -94,11 +95,22 @@ def command_line(spec: Spec) -> list[str]:
         args += ["-chardev", f"socket,id=gdb,path={spec.socket('gdb')},server=on,wait=off"]
         args += ["-gdb", "chardev:gdb"]
     args += ["-netdev", f"stream,id=net0,{spec.link_end}"]
+    return [*args, *_cards(spec), *spec.extra]
+
+
+def _cards(spec: Spec) -> list[str]:
+    """Returns QEMU's arguments for the network cards; several share the cable through a hub."""
+    mac = "52:54:00:00:{:02d}:" + spec.address.rpartition(".")[2].zfill(2)
     # Merged buffers come from a page pool. When rxe frees packets for a failed queue pair, the pool
     # causes a report on the debug kernel, and a hanging guest on either kernel (lab-traps.rst).
     card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off,romfile="
-    args += ["-device", f"virtio-net-pci,netdev=net0,mac={mac},{card}"]
-    return [*args, *spec.extra]
+    if spec.ports == 1:
+        return ["-device", f"virtio-net-pci,netdev=net0,mac={mac.format(0)},{card}"]
+    args = ["-netdev", "hubport,id=cable,hubid=0,netdev=net0"]
+    for port in range(spec.ports):
+        args += ["-netdev", f"hubport,id=port{port},hubid=0"]
+        args += ["-device", f"virtio-net-pci,netdev=port{port},mac={mac.format(port)},{card}"]
+    return args
 
 
 def kernel_command_line(spec: Spec) -> str:
@@ -116,7 +128,7 @@ def kernel_command_line(spec: Spec) -> str:
         words += [_DMA_WORDS[spec.dma], f"initcall_blacklist={start} lab.dma={spec.dma}"]
     words += ["panic=-1 loglevel=7 lockd.nlm_grace_period=5", spec.cmdline]
     words += [f"lab.name={spec.name} lab.addr={spec.address} lab.link={spec.link}"]
-    words += [f"lab.tty={spec.machine.terminal}"]
+    words += [f"lab.ports={spec.ports} lab.tty={spec.machine.terminal}"]
     return " ".join(word for word in words if word)
 
 

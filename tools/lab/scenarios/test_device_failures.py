@@ -14,7 +14,7 @@ from lab import nfsrdma, settings
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.moods import Moods
-from lab.pair import Pair
+from lab.pair import CLIENT_ADDRESS, SERVER_ADDRESS, Guest, Pair
 from lab.worker import Worker
 
 pytestmark = [
@@ -109,4 +109,60 @@ def test_late_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> No
     print(f"the longest time without a success: {worker.standstill():.1f} s")
     # The stock client needs more than a minute for that.
     assert removing < PROMPT or not OURS
+    _finish(pair, worker, devices)
+
+
+#: Lists as many other addresses as rxe has GIDs (RXE_PORT_GID_TBL_LEN).
+OTHERS = "for n in $(seq 0 1023); do echo 10.9.$((n / 250)).$((n % 250 + 1))/32 dev eth0; done"
+
+
+def _others(change: str) -> str:
+    """A command that adds or deletes these addresses."""
+    return f"{OTHERS} | sed 's/^/address {change} /' | ip -force -batch - 2> /dev/null"
+
+
+def _take_gid(guest: Guest, address: str) -> None:
+    """Takes the GID of an address away: the address returns when the table of GIDs is full."""
+    guest.sh(f"ip address del {address}/24 dev eth0 && {_others('add')}", timeout=200)
+    guest.sh(f"ip address add {address}/24 dev eth0 && sleep 1")
+    assert not _has_gid(guest, address)
+
+
+def _restore_gid(guest: Guest, address: str) -> None:
+    """Gives an address its GID back: an address gets its GID when it is added."""
+    guest.sh(f"{_others('del')}; ip address del {address}/24 dev eth0 && sleep 1", timeout=200)
+    guest.sh(f"ip address add {address}/24 dev eth0 && sleep 1")
+    assert _has_gid(guest, address)
+
+
+def _has_gid(guest: Guest, address: str) -> bool:
+    """Whether the port of the guest has the GID of an IPv4 address."""
+    octets = [int(octet) for octet in address.split(".")]
+    gid = "ffff:{:02x}{:02x}:{:02x}{:02x}".format(*octets)
+    return guest.run(f"cat /sys/class/infiniband/*/ports/1/gids/* | grep -q {gid}").status == 0
+
+
+@SIDES
+def test_address_without_gid(
+    pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str
+) -> None:
+    """A GID goes and its address stays: nothing connects meanwhile, and all returns with the GID.
+
+    rxe drops the packets of a connection whose GID has gone.
+    """
+    guest = pair.server if side == "server" else pair.client
+    address = SERVER_ADDRESS if side == "server" else CLIENT_ADDRESS
+    worker = _begin(pair)
+    before = counters.connects()
+    _take_gid(guest, address)
+    try:
+        devices[side == "server"].event("qp-fatal")
+        stopped = worker.progress()
+        time.sleep(PAUSE)
+        assert worker.progress() == stopped
+        assert counters.connects() == before
+    finally:
+        _restore_gid(guest, address)
+    print(f"at work {worker.await_progress(20, SOON):.1f} s after the return of the GID")
+    assert counters.connects() > before
     _finish(pair, worker, devices)

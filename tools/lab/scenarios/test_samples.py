@@ -19,7 +19,9 @@ MOUNT = (
 )
 
 
+# The regions of rdma_ping begin and end inside a page.
 @pytest.mark.needs_ours
+@pytest.mark.needs_offsets
 @pytest.mark.debug_kernel
 def test_rdma_ping(lab: Lab, pair: Pair) -> None:
     """rdma_ping does READ, WRITE and Send With Invalidate with the room `rdma` alone."""
@@ -33,6 +35,7 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
 
 
 @pytest.mark.needs_ours
+@pytest.mark.needs_offsets
 @pytest.mark.by_the_clock
 @pytest.mark.debug_kernel
 def test_rdma_ping_removal(pair: Pair) -> None:

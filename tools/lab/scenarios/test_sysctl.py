@@ -59,6 +59,22 @@ def test_version(pair: Pair, tunables: Tunables) -> None:
             assert pair.client.read(path) == f"{value}\n"
 
 
+@pytest.mark.needs_ours
+@pytest.mark.any_link
+def test_local_addrs(pair: Pair, tunables: Tunables) -> None:
+    """rdma_local_addrs takes up to eight addresses of both families, and nothing else."""
+    path = f"{TUNABLES}/rdma_local_addrs"
+    assert pair.client.read(path) == "\n"
+    eight = ",".join(f"fd00::{number}" for number in range(1, 9))
+    two = "10.0.0.2,10.0.0.102"
+    for value in ("10.0.0.2,fd00::2", eight, "", two):
+        tunables.set(rdma_local_addrs=value)
+        assert pair.client.read(path) == f"{value}\n"
+    for other in ("eth0", "10.0.0.256", "10.0.0.2/24", "0.0.0.0", "::", f"{eight},fd00::9"):
+        assert not tunables.accepts("rdma_local_addrs", other), other
+        assert pair.client.read(path) == f"{two}\n"
+
+
 def test_gone_with_the_module(pair: Pair) -> None:
     """The tunables exist only while the module is loaded."""
     names = f"ls {TUNABLES} | grep -c ^rdma_ || true"

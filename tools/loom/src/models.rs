@@ -15,6 +15,7 @@ mod claims;
 mod closed;
 mod counters;
 mod drain;
+mod kept;
 mod lease;
 mod listener;
 mod log;
@@ -42,6 +43,7 @@ pub(crate) const ALL: &[&Model] = &[
     &closed::MODEL,
     &counters::MODEL,
     &drain::MODEL,
+    &kept::MODEL,
     &lease::MODEL,
     &listener::MODEL,
     &log::MODEL,

@@ -14,7 +14,7 @@ from contextlib import ExitStack, suppress
 from types import FrameType
 from typing import TypeVar
 
-from . import doctor, listing, mounts
+from . import doctor, listing, mounts, rails
 from .errors import UsageError
 from .export import command as exporting
 from .host import Host
@@ -49,6 +49,7 @@ def parser() -> argparse.ArgumentParser:
     _add_trace(commands.add_parser("trace", help=does))
     _add_report(commands.add_parser("report", help="a recording as one HTML page"))
     _add_export(commands.add_parser("export", help="metrics for Prometheus"))
+    _add_rails(commands.add_parser("rails", help="the connections of a mount by port"))
     return top
 
 
@@ -83,6 +84,16 @@ def _add_export(one: argparse.ArgumentParser) -> None:
     to.add_argument("--textfile", default="", metavar="FILE", help="write them to a file")
     one.add_argument("--latency", action="store_true", help="also histograms, from trace events")
     one.set_defaults(run=_export)
+
+
+def _add_rails(one: argparse.ArgumentParser) -> None:
+    one.add_argument("mount", nargs="?", default="", help="a mount point; default: all mounts")
+    one.add_argument("--seconds", type=_seconds, default=2.0, help="time to count; default: 2")
+    path = one.add_mutually_exclusive_group()
+    path.add_argument("--add", default="", metavar="ADDRESS", help="add a path to the server")
+    path.add_argument("--remove", type=_transport, metavar="xprt-N", help="remove a path")
+    one.add_argument("--json", action="store_true", help="print JSON")
+    one.set_defaults(run=_rails)
 
 
 def _list(host: Host, chosen: argparse.Namespace) -> int:
@@ -124,6 +135,13 @@ _xid = _limited(
     lambda text: int(text, 0),
     lambda xid: 0 <= xid < 1 << 32,
     "an XID is a number such as 0x996e5448",
+)
+
+
+_transport = _limited(
+    lambda text: int(text.removeprefix("xprt-")),
+    lambda number: number >= 0,
+    "a transport is named like xprt-3",
 )
 
 
@@ -171,6 +189,14 @@ def _export(host: Host, chosen: argparse.Namespace) -> int:
         raise UsageError("latencies need a recording that goes on: add --listen [ADDRESS:]PORT")
     wish = exporting.Wish(chosen.listen, chosen.textfile, chosen.latency)
     return exporting.export(host, wish, serves=bool(mounts.listeners(host)))
+
+
+def _rails(host: Host, chosen: argparse.Namespace) -> int:
+    if chosen.add or chosen.remove is not None:
+        print(rails.change(host, chosen.mount, chosen.add, chosen.remove))
+    else:
+        print(rails.show(host, chosen.mount, chosen.seconds, chosen.json))
+    return 0
 
 
 def _argv(words: list[str]) -> list[str]:

@@ -49,6 +49,21 @@ class Host:
         except OSError:
             return None
 
+    def write(self, path: str, text: str, attempts: int = 1) -> str:
+        """Writes to a file of the kernel. Returns the error; empty if there is none.
+
+        A write that takes too long is killed and repeated. SUNRPC may wait in it for a lock, and
+        not notice that the lock is free.
+        """
+        for _ in range(attempts):
+            try:
+                done = subprocess.run(["tee", path], input=text.encode(), capture_output=True,
+                                      timeout=PATIENCE / attempts)  # fmt: skip
+            except subprocess.TimeoutExpired:
+                continue
+            return done.stderr.decode(errors="replace").strip().rpartition(": ")[2]
+        return "the kernel takes too long"
+
     def names(self, path: str) -> list[str]:
         """Returns the names in a directory in order; none if it cannot be read."""
         try:

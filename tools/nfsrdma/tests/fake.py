@@ -51,6 +51,7 @@ class FakeHost(Host):
         self.tcp = False
         self.known = {"server": ["10.0.0.1"]}
         self.meanwhile: Callable[[], object] = lambda: None
+        self.written: Callable[[str, str], str] = lambda _path, _text: "No such file or directory"
         self._module()
         self._device()
         self._network()
@@ -140,6 +141,10 @@ class FakeHost(Host):
     def read(self, path: str) -> str | None:
         """Returns the text of a file."""
         return None if path in self.denied else self.files.get(path)
+
+    def write(self, path: str, text: str, _attempts: int = 1) -> str:
+        """Runs the action that a test has set for such a write. Returns its error."""
+        return self.written(path, text)
 
     def names(self, path: str) -> list[str]:
         """Returns the names below a folder."""

@@ -152,6 +152,13 @@ def lossless(host: FakeHost, *mapped: str) -> None:
     host.program("dcb", "-N", "app", *show, "dscp-prio", out=f"dscp-prio {' '.join(mapped)}\n")
 
 
+def spread(host: FakeHost, first: int, second: int) -> None:
+    """Gives the client a second port, and the ports these numbers of connections."""
+    second_port(host, "4: ACTIVE")
+    host.files[f"{SYSCTL}/rdma_local_addrs"] = "10.0.0.2,10.0.1.2\n"
+    host.files[CONNECTIONS] = UP * first + UP.replace("device=rxe0", "device=rxe1") * second
+
+
 #: A GID of no address of the host.
 FOREIGN = "0000:0000:0000:0000:0000:ffff:0a00:0063"
 
@@ -194,6 +201,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "not-answering": lambda host: _down(host, -110),
     "connect-failed": lambda host: _down(host, -105),
     "silent": lambda host: host.connection(silent=2),
+    "ports-uneven": lambda host: spread(host, 3, 1),
     "lost-often": lambda host: host.connection(connects=40, lost="device"),
     "peer-breach": lambda host: host.connection(breaches=3),
     "breaches": lambda host: host.files.update(

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -52,3 +53,18 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
     assert host.read(str(tmp_path)) is None
     assert host.names(str(tmp_path / "connections")) == []
     assert not host.is_denied(str(tmp_path / "connections"))
+
+
+def test_write(tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    assert Host().write(str(file), "10.0.0.101") == ""
+    assert file.read_text() == "10.0.0.101"
+    assert Host().write(str(tmp_path), "1") == "Is a directory"
+
+
+def test_write_that_hangs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pipe without a reader: opening it hangs."""
+    monkeypatch.setattr("nfsrdma.host.PATIENCE", 0.4)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    assert Host().write(str(pipe), "1", 2) == "the kernel takes too long"

@@ -43,7 +43,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--versions", default=versions, help=f"to recover with ({versions})")
     parser.add_argument("--stock-only", action="store_true", help="prove the bench itself")
     parser.add_argument("--side", default=settings.side(), choices=settings.SIDES)
-    every = ",".join(server.NAMES)
+    every = ",".join((*server.NAMES, *server.ON_REQUEST))
     only = ",".join(settings.only())
     parser.add_argument("--only", default=only, help=f"rows of the server's side ({every})")
     client = "client's module beside the server's (default: stock)"
@@ -105,7 +105,7 @@ def _server(
 ) -> int:
     """Measures the server's side."""
     names = args.only.split(",") if args.only else server.NAMES
-    if unknown := set(names) - set(server.NAMES):
+    if unknown := set(names) - {*server.NAMES, *server.ON_REQUEST}:
         parser.error(f"no such rows: {', '.join(unknown)}")
     theirs = args.twins or args.stock_only
     built, ours = demo.prepare("stock" if theirs else "ours", "plain")

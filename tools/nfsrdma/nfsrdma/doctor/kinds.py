@@ -324,6 +324,12 @@ _kind(
     "ping -c 3 {address}\nnfsrdma doctor   # on the server: is nfsd stuck?",
 )
 _kind(
+    _N,
+    "ports-uneven",
+    "{peer} has {many} connections over {most}, and {few} over {least}, which is active as well",
+    "nfsrdma rails   # a connection returns to its port when it is made again",
+)
+_kind(
     _W,
     "lost-often",
     "the connection to {peer} was made {connects} times; last loss: {why}",

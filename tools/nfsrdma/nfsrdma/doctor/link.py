@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from .. import connections
 from ..connections import LOSSES, Connection
 from ..table import duration
+from . import spread
 from .kinds import Finding, finding
 from .view import Fact, View
 
@@ -32,6 +33,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield from found or [_fact(conn)]
         if conn.attempts:
             yield Fact(f"{conn.role} {conn.peer}: {conn.attempts}")
+    yield from spread.check(view)
     yield from _breaches(view, "breaches", "breaches")
     yield from _breaches(view, "requester_breaches", "requester-breaches")
 

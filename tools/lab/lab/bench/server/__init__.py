@@ -19,7 +19,7 @@ from ...progress import step
 from .. import goals, instructions, workloads
 from ..figures import Figures
 from ..turns import in_turn
-from . import allocations, connections, costs
+from . import allocations, connections, contention, costs
 from .turns import PAYLOAD, mounted, serving
 
 Measure = Callable[[Pair, str, Figures], None]
@@ -50,6 +50,13 @@ def _accept(version: str) -> Row:
     return Row("accepting connections", 3, measure)
 
 
+def _contention(plan: Plan) -> Row:
+    def measure(pair: Pair, module: str, figures: Figures) -> None:
+        contention.measure(pair, module, plan.version, plan.seconds, figures)
+
+    return Row("contended locks", 3, measure)
+
+
 def _memory(payload: int) -> Row:
     def measure(pair: Pair, module: str, figures: Figures) -> None:
         connections.memory(pair, module, payload, figures)
@@ -64,6 +71,7 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
     return {
         "memory": [_memory(payload) for payload in connections.PAYLOADS],
         "accept": [_accept(plan.version)],
+        "contention": [_contention(plan)],
         "fio": [Row(name, 3, _with_mount(measure, plan.version)) for name, measure in jobs],
         "metadata": [Row("metadata", 3, metadata)],
     }
@@ -71,6 +79,8 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
 
 COSTS, ALLOCATIONS = COUNTED = "costs", "allocations"
 NAMES = (*COUNTED, "memory", "accept", "fio", "metadata")
+#: Rows that need more processors than the guests of the others have: ``--cpus 4``.
+ON_REQUEST = ("contention",)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What the fuzzer's files share. An input is a list of events with their arguments.
+ *
+ *   fuzz.c		inputs, and what comes before and after them
+ *   fuzz_message.c	messages that are changed or made up
+ *   fuzz_device.c	events of the device, of connections and of time
+ *   fuzz_client.c	events of the client, and of its responder
+ *   fuzz_server.c	events of the server, and of its requester
+ */
+#ifndef HARNESS_FUZZ_H
+#define HARNESS_FUZZ_H
+
+#include "wire.h"
+
+/* The bytes of an input that are left. */
+extern struct h_cursor h_input;
+
+/* Each reads from the input, and returns zeros when no bytes are left. */
+u8 h_input_byte(void);
+u32 h_input_below(u32 limit);
+u32 h_input_word(void);
+/* A number that is often small, often near a power of two, and sometimes anything. */
+u32 h_input_number(void);
+
+/* Prints an event, if inputs are replayed. */
+void h_event(const char *format, ...) __printf(1, 2);
+
+/* An event, which does nothing if it cannot happen now. One that comes twice is more frequent. */
+struct h_happening {
+	const char *name;
+	void (*happen)(void);
+};
+
+struct h_target {
+	const char *name;
+	void (*begin)(void);
+	const struct h_happening *events;
+	unsigned int count;
+	void (*end)(void);	/* all that was begun ends; the peer keeps the rules */
+};
+
+extern const struct h_target h_client_targets[];
+extern const struct h_target h_server_targets[];
+
+/* --- fuzz_message.c --- */
+/* Reads how the next message that arrives is changed. */
+void h_message_alter(void);
+/* Sends words, with the XID first; or bytes. */
+void h_message_words(u32 xid);
+void h_message_bytes(void);
+/* The peer supports version two, and as a requester uses it. */
+extern bool h_fuzz_two;
+
+/* --- fuzz_device.c: events of the device, of connections and of time --- */
+void h_fuzz_receive(void);
+void h_fuzz_send(void);
+void h_fuzz_all(void);
+void h_fuzz_disconnect(void);
+void h_fuzz_move(void);
+void h_fuzz_pass(void);
+void h_fuzz_remove(void);
+void h_fuzz_fault(void);
+void h_fuzz_queue(void);
+void h_fuzz_answer(void);
+void h_fuzz_immediate(void);
+void h_fuzz_memory(void);
+void h_fuzz_ask(void);
+void h_fuzz_look(void);
+/* Ends all faults. */
+void h_fuzz_mend(void);
+
+#endif /* HARNESS_FUZZ_H */

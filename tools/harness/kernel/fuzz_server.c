@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The fuzzer's server: a requester that may say anything, and a service that may be slow. */
+#include <linux/sunrpc/sched.h>
+#include "fuzz.h"
+
+#define REQUESTS	8
+#define RPCS		2
+#define THREADS		2
+/* Time in milliseconds in which a server has noticed all that has happened. */
+#define PATIENCE	120000
+
+/* Calls of the service to its requester. */
+static struct h_rpc *rpcs[RPCS];
+static bool calling;
+static u32 last_xid;
+
+static void begin(void)
+{
+	h_serve_size = 32768;
+	h_load();
+	h_tune("max_requests", REQUESTS);
+	h_serve_start(THREADS);
+	h_cm_request();
+	h_settle();
+	h_expect(h_qp, "the connection is not accepted");
+	h_ready = true;
+}
+
+static void begin_one(void)
+{
+	begin();
+}
+
+static void begin_two(void)
+{
+	h_fuzz_two = true;
+	h_answer.two = true;
+	begin();
+}
+
+/* Each RDMA Read needs a region. */
+static void begin_iwarp(void)
+{
+	h_iwarp = true;
+	h_answer.remote_invalidation = false;
+	begin();
+}
+
+static bool can_send(void)
+{
+	return h_qp && !h_qp->broken && h_qp->passive;
+}
+
+static void ask(void)
+{
+	static const enum h_kind_number kinds[] = {
+		H_INLINE, H_READ_4K, H_WRITE_4K, H_LONG_CALL, H_INLINE, H_READ_4K, H_LONG_READ,
+		H_READDIR,
+	};
+	u8 how = h_input_byte();
+
+	if (!can_send())
+		return;
+	h_offer = how >> 6 == 1 ? H_OFFER_NOTHING :
+		  how >> 6 == 2 ? H_OFFER_REPLY_CHUNK : H_OFFER_NEEDED;
+	h_event("a call: %s, offer %u", h_kinds[kinds[how % 8]].name, h_offer);
+	last_xid = h_ask(kinds[how % 8]);
+}
+
+static void altered(void)
+{
+	h_message_alter();
+	ask();
+	h_alter = NULL;
+}
+
+static void words(void)
+{
+	if (can_send())
+		h_message_words(h_input_byte() & 1 ? last_xid : ++last_xid);
+}
+
+static void bytes(void)
+{
+	if (can_send())
+		h_message_bytes();
+}
+
+/* A segment in memory that the requester has, or elsewhere. */
+static void put_segment(struct h_writer *out, u32 key, u64 addr)
+{
+	u8 how = h_input_byte();
+
+	h_put(out, how & 0x80 ? h_input_number() : key);
+	h_put(out, how & 0x40 ? h_input_number() : (how & 15) * 512);
+	addr += how & 0x20 ? h_input_number() : 0;
+	h_put(out, addr >> 32);
+	h_put(out, (u32)addr);
+}
+
+static void put_chunk(struct h_writer *out, u32 key, u64 addr)
+{
+	u32 n = h_input_below(5);
+
+	h_put(out, n);
+	while (n--)
+		put_segment(out, key, addr);
+}
+
+/* The position of a payload in a WRITE of 4 KiB. */
+#define POSITION	128
+
+/* Encodes lists of chunks: up to 7 read segments, 3 write chunks, and a reply chunk. */
+static void put_lists(struct h_writer *out, u32 key, u64 addr)
+{
+	u8 how = h_input_byte();
+	u32 n;
+
+	for (n = how & 7; n; n--) {
+		h_put(out, 1);
+		h_put(out, h_input_byte() & 1 ? h_input_number() : POSITION);
+		put_segment(out, key, addr);
+	}
+	h_put(out, 0);
+	for (n = (how >> 3) & 3; n; n--) {
+		h_put(out, 1);
+		put_chunk(out, key, addr);
+	}
+	h_put(out, 0);
+	h_put(out, (how >> 5) & 1);
+	if (how >> 5 & 1)
+		put_chunk(out, key, addr);
+}
+
+/* A call with any chunks. */
+static void ask_oddly(void)
+{
+	static const enum h_kind_number kinds[] = {
+		H_INLINE, H_READ_4K, H_WRITE_4K, H_LONG_READ, H_READDIR,
+	};
+	enum h_kind_number kind = kinds[h_input_below(ARRAY_SIZE(kinds))];
+	const u32 head[] = { ++last_xid, 0, 2, 100003, 3, kind, 0, 0, 0, 0 };
+	u8 message[4096], type = h_input_byte();
+	struct h_writer out = { message };
+	u64 addr;
+	u32 key, i;
+
+	if (!can_send())
+		return;
+	h_event("an odd call: %#x, %s, type %u", last_xid, h_kinds[kind].name, type);
+	addr = h_requester_expose(last_xid, 1 << 20, 1 << 20, &key);
+	h_put(&out, last_xid);
+	h_put(&out, 1);
+	h_put(&out, 1 + (type >> 4));
+	h_put(&out, type & 15);
+	put_lists(&out, key, addr);
+	if (type & 0x80)
+		h_put(&out, h_input_number());
+	for (i = 0; i < ARRAY_SIZE(head); i++)
+		h_put(&out, head[i]);
+	for (i = 0; i < min(h_kinds[kind].call_head, 1024u) / 4; i++)
+		h_put(&out, last_xid);
+	h_message_alter();
+	h_arrive(h_qp, message, out.len, 0);
+	h_alter = NULL;
+}
+
+/* A call of the Connection Configuration Protocol. */
+static void configure(void)
+{
+	const u32 xid = ++last_xid, list[] = {
+		xid, 1, 8, 0, 0, 0, 0,
+		xid, 0, 2, 100417, 1, 1, 0, 0, 0, 0, 4096, 4096, h_input_byte(),
+	};
+	u8 message[sizeof(list) + 4];
+	struct h_writer out = { message };
+	u32 i;
+
+	if (!can_send())
+		return;
+	h_event("CONF_RDMA: %u", list[ARRAY_SIZE(list) - 1]);
+	for (i = 0; i < ARRAY_SIZE(list); i++)
+		h_put(&out, list[i]);
+	h_message_alter();
+	h_arrive(h_qp, message, out.len, 0);
+	h_alter = NULL;
+}
+
+/* RDMA_DONE. */
+static void done(void)
+{
+	const u32 xid = last_xid + 1 - h_input_byte() % 4;
+	u8 message[16];
+	struct h_writer out = { message };
+
+	if (!can_send())
+		return;
+	h_event("RDMA_DONE: %#x", xid);
+	h_put(&out, xid);
+	h_put(&out, 1);
+	h_put(&out, 8);
+	h_put(&out, H_DONE);
+	h_arrive(h_qp, message, out.len, 0);
+}
+
+/* Another requester connects; or the same one, again. */
+static void request(void)
+{
+	if (!h_cm_listeners() || h_faults.identifier || !h_devices[0].present || h_connections > 16)
+		return;
+	h_event("a connection request");
+	h_cm_request();
+}
+
+static void slow(void)
+{
+	h_event("procedures %s", h_procedures_wait ? "go on" : "wait");
+	if (h_procedures_wait)
+		h_procedures_go();
+	else
+		h_procedures_wait = true;
+}
+
+static void tune(void)
+{
+	u8 which = h_input_byte();
+
+	h_event("tunables: %#x", which);
+	h_tune("max_req_size", which & 1 ? 4096 : 8192);
+	h_tune("max_requests", 4 + (which >> 4));
+	h_tune("max_outbound_read_requests", which & 2 ? 1 : 16);
+	h_tune("max_version", which & 4 ? 1 : 2);
+}
+
+/* --- Calls to the requester --- */
+
+static void call_back(void)
+{
+	u32 i = h_input_below(RPCS);
+
+	if (!calling && h_serve_connection()) {
+		h_event("a backchannel");
+		h_spawn("the service calls back", h_recall_make, NULL);
+		h_settle();
+		calling = h_xprt;
+		if (calling) {
+			h_wrap_operations(h_xprt);
+			h_client_init(h_xprt);
+		}
+	}
+	if (rpcs[i] && rpcs[i]->released) {
+		h_rpc_free(rpcs[i]);
+		rpcs[i] = NULL;
+	}
+	if (!calling || rpcs[i])
+		return;
+	h_event("the service calls");
+	rpcs[i] = h_rpc_new(h_input_byte() % 8 ? H_INLINE : H_LONG_CALL);
+	h_rpc_start(rpcs[i], RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+}
+
+static void cancel(void)
+{
+	u32 i = h_input_below(RPCS);
+
+	if (!rpcs[i] || rpcs[i]->done)
+		return;
+	h_event("a call of the service is cancelled");
+	h_rpc_cancel(rpcs[i]);
+}
+
+static void reply(void)
+{
+	u32 i = h_input_below(RPCS);
+
+	h_message_alter();
+	if (rpcs[i] && rpcs[i]->xid && can_send()) {
+		h_event("a reply to the service");
+		h_recall_reply(rpcs[i]);
+	}
+	h_alter = NULL;
+}
+
+/* The service calls no more. Its calls end with their connection. */
+static void hang_up(void)
+{
+	u32 i;
+
+	for (i = 0; i < RPCS; i++) {
+		if (!rpcs[i])
+			continue;
+		h_expect(rpcs[i]->released, "hang: call %u of the service does not end", i);
+		h_rpc_free(rpcs[i]);
+		rpcs[i] = NULL;
+	}
+	if (!calling)
+		return;
+	h_spawn("the service calls no more", h_recall_put, NULL);
+	h_settle();
+	h_xprt = NULL;
+	calling = false;
+}
+
+/* --- The end --- */
+
+/* Whatever requesters have done, the next one is served. */
+static void serve(void)
+{
+	h_hostile = false;
+	h_offer = H_OFFER_NEEDED;
+	h_requester_reset();
+	h_cm_request();
+	h_settle();
+	h_expect(h_qp && !h_qp->broken, "a requester cannot connect any more");
+	h_serve(H_READ_4K);
+	h_serve(H_WRITE_4K);
+}
+
+static void end(void)
+{
+	h_procedures_go();
+	h_settle();
+	h_live(5000);
+	h_cm_disconnected();
+	h_live(PATIENCE);
+	hang_up();
+	h_cm_disconnected();
+	h_live(1000);
+	serve();
+	h_serve_end();
+}
+
+static const struct h_happening events[] = {
+	{ "ask", ask },
+	{ "ask", ask },
+	{ "altered", altered },
+	{ "altered", altered },
+	{ "ask_oddly", ask_oddly },
+	{ "ask_oddly", ask_oddly },
+	{ "ask_oddly", ask_oddly },
+	{ "words", words },
+	{ "bytes", bytes },
+	{ "configure", configure },
+	{ "done", done },
+	{ "request", request },
+	{ "slow", slow },
+	{ "tune", tune },
+	{ "look", h_fuzz_look },
+	{ "call_back", call_back },
+	{ "call_back", call_back },
+	{ "cancel", cancel },
+	{ "reply", reply },
+	{ "receive", h_fuzz_receive },
+	{ "send", h_fuzz_send },
+	{ "all", h_fuzz_all },
+	{ "all", h_fuzz_all },
+	{ "disconnect", h_fuzz_disconnect },
+	{ "move", h_fuzz_move },
+	{ "pass", h_fuzz_pass },
+	{ "remove", h_fuzz_remove },
+	{ "fault", h_fuzz_fault },
+	{ "queue", h_fuzz_queue },
+	{ "answer", h_fuzz_answer },
+	{ "immediate", h_fuzz_immediate },
+	{ "memory", h_fuzz_memory },
+	{ "resize", h_fuzz_ask },
+};
+
+const struct h_target h_server_targets[] = {
+	{ "server_one", begin_one, events, ARRAY_SIZE(events), end },
+	{ "server_two", begin_two, events, ARRAY_SIZE(events), end },
+	{ "server_iwarp", begin_iwarp, events, ARRAY_SIZE(events), end },
+	{ }
+};

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0
+"""The paths of a mount in sysfs: SUNRPC's transports, which ``nfsrdma rails`` adds and removes."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from dataclasses import dataclass
+
+from .errors import UsageError
+from .host import Host
+from .mounts import Mount
+
+SYSTEMS = "/sys/fs/nfs"
+
+#: Attempts to write to a file of a transport.
+_ATTEMPTS = 10
+
+_TRANSPORT = re.compile(r"xprt-(\d+)-rdma\w*$")
+
+
+@dataclass(frozen=True)
+class Path:
+    """A transport of a mount."""
+
+    number: int
+    folder: str
+    server: str
+
+
+def of(host: Host, mount: Mount) -> list[Path]:
+    """Returns the transports of a mount by their numbers.
+
+    # Errors
+    `UsageError`: the kernel does not show them.
+    """
+    root = f"{SYSTEMS}/{mount.number}/nfs_client"
+    found = []
+    for switch in host.names(root):
+        for name in host.names(f"{root}/{switch}"):
+            folder, match = f"{root}/{switch}/{name}", _TRANSPORT.match(name)
+            if match:
+                server = (host.read(f"{folder}/dstaddr") or "?").strip()
+                found.append(Path(int(match[1]), folder, server))
+    if not found:
+        raise UsageError(f"the kernel does not show the transports of {mount.point}: no {root}")
+    return sorted(found, key=lambda path: path.number)
+
+
+def add(host: Host, mount: Mount, address: str) -> Path:
+    """Adds a transport to an address of the server.
+
+    # Errors
+    `UsageError`: the address does not fit the mount, or the kernel refuses.
+    """
+    _check(mount, address)
+    before = of(host, mount)
+    switch = before[0].folder.rpartition("/")[0]
+    error = host.write(f"{switch}/add_xprt", "1")
+    numbers = {path.number for path in before}
+    new = [path for path in of(host, mount) if path.number not in numbers]
+    if error or len(new) != 1:
+        raise UsageError(f"the kernel has added no transport: {error or 'none is new'}")
+    # The kernel makes a transport to the address of the mount.
+    error = host.write(f"{new[0].folder}/dstaddr", address, _ATTEMPTS)
+    if error:
+        host.write(f"{new[0].folder}/del_xprt", "1", _ATTEMPTS)
+        raise UsageError(f"the kernel does not accept the address {address}: {error}")
+    return Path(new[0].number, new[0].folder, address)
+
+
+def _check(mount: Mount, address: str) -> None:
+    try:
+        versions = {ipaddress.ip_address(text).version for text in (address, mount.address)}
+    except ValueError:
+        raise UsageError(f"{address} is no IP address") from None
+    if len(versions) > 1:
+        raise UsageError(f"{address} and {mount.address}, the server's, are of different families")
+    if mount.options.get("nconnect", "1") == "1":
+        # SUNRPC takes the first transport for each call unless it has been told to take turns.
+        raise UsageError(f"calls of {mount.point} take one path: mount it with nconnect=2 or more")
+
+
+def remove(host: Host, mount: Mount, number: int) -> Path:
+    """Removes a transport.
+
+    # Errors
+    `UsageError`: the mount has no such transport, or needs it; or the kernel refuses.
+    """
+    path = next((path for path in of(host, mount) if path.number == number), None)
+    if path is None:
+        raise UsageError(f"{mount.point} has no transport {number}")
+    info = (host.read(f"{path.folder}/xprt_info") or "").split()
+    # A transport without a connection does not tell whether it is the first one, whose address is
+    # that of the mount.
+    is_first = "main_xprt=1" in info
+    if is_first or ("main_xprt=0" not in info and path.server == mount.address):
+        raise UsageError(f"xprt-{number} may be the first transport of the mount, which must stay")
+    error = host.write(f"{path.folder}/del_xprt", "1", _ATTEMPTS)
+    if error:
+        raise UsageError(f"the kernel does not remove xprt-{number}: {error}")
+    return path
