@@ -133,10 +133,8 @@ impl Page {
     /// `ENOMEM`; the vector keeps the pages that were appended.
     pub(crate) fn fill<A: Allocator>(pages: &mut Vec<Self, A>, n: usize, gfp: Flags) -> Result {
         pages.reserve(n.saturating_sub(pages.len()), gfp)?;
-        let flags = match gfp.contains(GFP_KERNEL) {
-            true => k::GFP_KERNEL,
-            false => k::GFP_NOWAIT,
-        };
+        let sleeps = gfp.contains(GFP_KERNEL);
+        let flags = if sleeps { k::GFP_KERNEL } else { k::GFP_NOWAIT };
         while let Some(left @ 1..) = n.checked_sub(pages.len()) {
             let room = pages.spare_capacity_mut().as_mut_ptr();
             // CAST: a vector of pointers is far shorter than 2^31.

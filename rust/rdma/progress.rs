@@ -196,10 +196,7 @@ impl LastUse {
 
     /// Takes the progress of the queue pair, if the device may be using the object.
     pub(super) fn take_progress(&mut self) -> Option<Arc<Progress>> {
-        if self.in_flight() {
-            self.progress.take()
-        } else {
-            None
-        }
+        let used = self.in_flight();
+        used.then(|| self.progress.take()).flatten()
     }
 }

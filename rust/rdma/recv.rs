@@ -54,12 +54,9 @@ impl FilledSlot {
         let len = buffer.sync_for_cpu(u32_as_usize(wc.byte_len));
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
-        let invalidated = if wc.wc_flags & with_invalidate != 0 {
-            // SAFETY: The flag says that this member of the union is in use.
-            Some(unsafe { wc.ex.invalidate_rkey })
-        } else {
-            None
-        };
+        let invalidates = wc.wc_flags & with_invalidate != 0;
+        // SAFETY: The flag says that this member of the union is in use.
+        let invalidated = invalidates.then(|| unsafe { wc.ex.invalidate_rkey });
         // INVARIANT: The caller promises that the Receive has completed, and that nothing else uses
         // its slot.
         Self {

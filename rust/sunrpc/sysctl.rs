@@ -428,14 +428,8 @@ mod tests {
         let list = AddrSysctl::new(c"test");
         assert!(list.write(b"192.0.2.1,192.0.2.2").is_ok());
         let nine = b"::1,::1,::1,::1,::1,::1,::1,::1,::1";
-        for text in [
-            "eth0",
-            "192.0.2.256",
-            "192.0.2.1 192.0.2.2",
-            "0.0.0.0",
-            "::1,::",
-            "\u{fc}",
-        ] {
+        let bad = "eth0|192.0.2.256|192.0.2.1 192.0.2.2|0.0.0.0|::1,::|\u{fc}";
+        for text in bad.split('|') {
             assert!(list.write(text.as_bytes()).is_err());
         }
         assert!(list.write(nine).is_err());

@@ -411,11 +411,9 @@ impl Calls {
     /// Drops the spare page lists that no call has used since the last time.
     pub(crate) fn drop_unused(&self) {
         self.drop_stores(|store| !store.recent);
-        let mut state = self.state.lock();
-        state
-            .stores
-            .iter_mut()
-            .for_each(|store| store.recent = false);
+        for store in &mut self.state.lock().stores {
+            store.recent = false;
+        }
     }
 
     /// Drops all spare page lists. From now on none is kept. May sleep.

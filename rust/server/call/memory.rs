@@ -126,11 +126,8 @@ impl Spare {
 
     /// Returns the memory regions for RDMA Reads, if the device needs them.
     pub(crate) fn regions(&self) -> Option<Arc<MrPool>> {
-        if self.needs_regions {
-            self.regions.lock().clone()
-        } else {
-            None
-        }
+        let needed = self.needs_regions;
+        needed.then(|| self.regions.lock().clone()).flatten()
     }
 
     /// Allocates more memory regions. May sleep.

@@ -253,11 +253,8 @@ impl<X: Clone + Unpin> Backchannel<X> {
     /// Returns the client transport if a message answers a backchannel call. Completion worker.
     pub(crate) fn of_answer(&self, version: impl FnOnce() -> Version, bytes: &[u8]) -> Option<X> {
         // ORDERING: the device orders an answer behind its call, and the lock the transport.
-        if self.exists.load(Relaxed) && backward::is_answer(version(), bytes) {
-            self.get()
-        } else {
-            None
-        }
+        let answers = self.exists.load(Relaxed) && backward::is_answer(version(), bytes);
+        answers.then(|| self.get()).flatten()
     }
 }
 

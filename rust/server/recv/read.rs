@@ -51,11 +51,8 @@ pub(crate) fn fetch_early(conn: &Conn, qp: &QueuePair, message: &Incoming<'_>) -
     if !wire::has_read_list(message.bytes()) {
         return false;
     }
-    let fetcher = Fetcher {
-        role,
-        qp,
-        gfp: GFP_NOWAIT,
-    };
+    let gfp = GFP_NOWAIT;
+    let fetcher = Fetcher { role, qp, gfp };
     let Some(call) = prepare_early(&fetcher, message) else {
         return false;
     };
