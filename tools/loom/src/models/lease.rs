@@ -11,8 +11,8 @@ use crate::Model;
 //< rdma/device/lease.rs
 //<   struct LeasedDevice { leases unused }
 //<   struct Leases
-//<   struct Holder
-//<   impl LeasedDevice { lease remove next_to_notify }
+//<   enum Change
+//<   impl LeasedDevice { lease remove port_down next_to_notify }
 //<   struct Lease
 //<   impl Drop for Lease
 parts!("lease");
@@ -22,11 +22,12 @@ pub(crate) const MODEL: Model = Model {
     runs: &[
         ("the device is removed while a lease is dropped", dropped),
         ("the device is removed while it is leased", leased),
+        ("a port loses its link while a lease is dropped", unlinked),
     ],
     spare: &[],
 };
 
-type Removal = dyn Fn();
+type Changed = dyn Fn(Change);
 /// A vector whose `push` takes flags.
 struct KVec<T>(Vec<T>);
 
@@ -36,22 +37,21 @@ impl<T> KVec<T> {
         Ok(())
     }
 
-    fn remove(&mut self, index: usize) -> Result<T> {
-        Ok(self.0.remove(index))
+    fn pop(&mut self) -> Option<T> {
+        self.0.pop()
+    }
+
+    fn retain(&mut self, kept: impl FnMut(&mut T) -> bool) {
+        self.0.retain_mut(kept);
     }
 }
 
-impl<T> std::ops::Deref for KVec<T> {
-    type Target = [T];
+impl<'a, T> IntoIterator for &'a KVec<T> {
+    type Item = &'a T;
+    type IntoIter = std::slice::Iter<'a, T>;
 
-    fn deref(&self) -> &[T] {
-        &self.0
-    }
-}
-
-impl<T> std::ops::DerefMut for KVec<T> {
-    fn deref_mut(&mut self) -> &mut [T] {
-        &mut self.0
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.iter()
     }
 }
 
@@ -67,21 +67,21 @@ fn device() -> Arc<LeasedDevice> {
     Arc::new(LeasedDevice {
         leases: Mutex::new(Leases {
             removing: false,
-            last: 0,
-            holders: KVec(Vec::new()),
+            count: 0,
+            handlers: KVec(Vec::new()),
         }),
         unused: Completion::new(),
     })
 }
 
-fn removal() -> Arc<Removal> {
-    Arc::new(|| ())
+fn changed() -> Arc<Changed> {
+    Arc::new(|_| ())
 }
 
 /// The last lease is dropped while the device is removed.
 fn dropped() {
     let (device, memory) = (device(), Shared::new(Memory::new()));
-    let lease = device.clone().lease(removal()).unwrap();
+    let lease = device.clone().lease(changed()).unwrap();
     let owner = spawn(move || {
         memory.read();
         drop(lease);
@@ -97,12 +97,29 @@ fn leased() {
     let (device, memory) = (device(), Shared::new(Memory::new()));
     let leased = device.clone();
     let owner = spawn(move || {
-        if let Ok(lease) = leased.lease(removal()) {
+        if let Ok(lease) = leased.lease(changed()) {
             memory.read();
             drop(lease);
         }
     });
     device.remove();
     memory.write();
+    owner.join().unwrap();
+}
+
+/// What the handler of a lease uses is freed once the lease has been dropped.
+fn unlinked() {
+    let (device, memory) = (device(), Shared::new(Memory::new()));
+    let handler: Arc<Changed> = Arc::new(move |change| {
+        if let Change::PortDown(1) = change {
+            memory.read();
+        }
+    });
+    let lease = device.clone().lease(handler).unwrap();
+    let owner = spawn(move || {
+        drop(lease);
+        memory.write();
+    });
+    device.port_down(1);
     owner.join().unwrap();
 }
