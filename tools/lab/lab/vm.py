@@ -106,11 +106,11 @@ def _cards(spec: Spec) -> list[str]:
     card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off,romfile="
     if spec.ports == 1:
         return ["-device", f"virtio-net-pci,netdev=net0,mac={mac.format(0)},{card}"]
-    args = ["-netdev", "hubport,id=cable,hubid=0,netdev=net0"]
+    cards = ["-netdev", "hubport,id=cable,hubid=0,netdev=net0"]
     for port in range(spec.ports):
-        args += ["-netdev", f"hubport,id=port{port},hubid=0"]
-        args += ["-device", f"virtio-net-pci,netdev=port{port},mac={mac.format(port)},{card}"]
-    return args
+        cards += ["-netdev", f"hubport,id=port{port},hubid=0"]
+        cards += ["-device", f"virtio-net-pci,netdev=port{port},mac={mac.format(port)},{card}"]
+    return cards
 
 
 def kernel_command_line(spec: Spec) -> str:

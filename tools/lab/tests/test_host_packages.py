@@ -14,7 +14,7 @@ from lab import deps, paths
 #: Contents of a root of Debian's essential packages, apt and Python.
 ESSENTIAL = {"apt-cache", "apt-config", "apt-get", "bash", "chroot", "cp", "dpkg-deb"}
 ESSENTIAL |= {"/bin/sh", "/usr/bin/python3", "dpkg-query", "env", "sed", "setpriv", "sh"}
-ESSENTIAL |= {"sha256sum", "tar", "unshare"}
+ESSENTIAL |= {"sha256sum", "tar", "tee", "unshare"}
 #: Programs that some tests run where they are installed; those tests are skipped elsewhere.
 OPTIONAL = {"promtool"}
 #: Command, and the package of host-packages.txt that has it or depends on the package that has it.
@@ -35,6 +35,7 @@ PACKAGES = {
     "objcopy": "gcc",
     "objdump": "gcc",
     "qemu-system-x86_64": "qemu-system-x86",
+    "readelf": "gcc",
     "rsync": "rsync",
     "tshark": "tshark",
     "update-binfmts": "binfmt-support",

@@ -107,7 +107,7 @@ fn leased() {
     owner.join().unwrap();
 }
 
-/// What the handler of a lease uses is freed once the lease has been dropped.
+/// The memory of a handler is freed once its lease has been dropped.
 fn unlinked() {
     let (device, memory) = (device(), Shared::new(Memory::new()));
     let handler: Arc<Changed> = Arc::new(move |change| {
