@@ -129,10 +129,11 @@ impl<H: CmHandler> CmId<H> {
     /// an error.
     pub(crate) fn bind(&self, local: &SockAddr) -> Result {
         let addr = local.as_ptr().cast_mut();
-        // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and is
-        // only read.
-        self.ident
-            .exclusively(|id| to_result(unsafe { bindings::rdma_bind_addr(id, addr) }))?;
+        self.ident.exclusively(|id| {
+            // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
+            // is only read.
+            to_result(unsafe { bindings::rdma_bind_addr(id, addr) })
+        })?;
         let device = self.device().filter(|device| device.is_active(self.port()));
         device.map(drop).ok_or(ENODEV)
     }

@@ -196,7 +196,6 @@ impl LastUse {
 
     /// Takes the progress of the queue pair, if the device may be using the object.
     pub(super) fn take_progress(&mut self) -> Option<Arc<Progress>> {
-        let used = self.in_flight();
-        used.then(|| self.progress.take()).flatten()
+        self.in_flight().then(|| self.progress.take()).flatten()
     }
 }

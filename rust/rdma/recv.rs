@@ -54,9 +54,11 @@ impl FilledSlot {
         let len = buffer.sync_for_cpu(u32_as_usize(wc.byte_len));
         // CAST: a flag.
         let with_invalidate = bindings::ib_wc_flags_IB_WC_WITH_INVALIDATE as i32;
-        let invalidates = wc.wc_flags & with_invalidate != 0;
-        // SAFETY: The flag says that this member of the union is in use.
-        let invalidated = invalidates.then(|| unsafe { wc.ex.invalidate_rkey });
+        let invalidated = match wc.wc_flags & with_invalidate {
+            0 => None,
+            // SAFETY: The flag says that this member of the union is in use.
+            _ => Some(unsafe { wc.ex.invalidate_rkey }),
+        };
         // INVARIANT: The caller promises that the Receive has completed, and that nothing else uses
         // its slot.
         Self {

@@ -427,12 +427,10 @@ mod tests {
     fn only_addresses_of_a_host_are_taken() {
         let list = AddrSysctl::new(c"test");
         assert!(list.write(b"192.0.2.1,192.0.2.2").is_ok());
-        let nine = b"::1,::1,::1,::1,::1,::1,::1,::1,::1";
-        let bad = "eth0|192.0.2.256|192.0.2.1 192.0.2.2|0.0.0.0|::1,::|\u{fc}";
+        let bad = "eth0|1.2.3.256|1.2.3.4 1.2.3.5|0.0.0.0|::1,::|\u{fc}|1::,1::,1::,1::,1::,1::,1::,1::,1::";
         for text in bad.split('|') {
             assert!(list.write(text.as_bytes()).is_err());
         }
-        assert!(list.write(nine).is_err());
         assert_eq!(list.line().as_bytes(), b"192.0.2.1,192.0.2.2\n");
         assert_eq!(list.get().count(), 2);
     }

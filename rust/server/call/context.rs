@@ -396,9 +396,7 @@ impl Calls {
             };
             let store = state.stores.remove(place);
             drop(state);
-            if let Ok(mut store) = store {
-                store.empty();
-            }
+            store.into_iter().for_each(|mut store| store.empty());
         }
     }
 
