@@ -95,6 +95,9 @@ def test_spread(pair: Pair, tunables: Tunables, version: str, below: str) -> Non
     pair.umount()
 
 
+# In one run of twelve the port that was back sent no datagram of the connection manager for more
+# than a minute; the cause is not known.
+@pytest.mark.full
 @pytest.mark.by_the_clock
 @VERSIONS
 def test_port_dies(pair: Pair, tunables: Tunables, version: str, below: str) -> None:
