@@ -95,8 +95,8 @@ def test_spread(pair: Pair, tunables: Tunables, version: str, below: str) -> Non
     pair.umount()
 
 
-# In one run of twelve the port that was back sent no datagram of the connection manager for more
-# than a minute; the cause is not known.
+# In one run of twelve the port that was back sent no datagram of the connection manager any more.
+# Probably rxe's did not survive one that was sent without a link (lab-traps.rst).
 @pytest.mark.full
 @pytest.mark.by_the_clock
 @VERSIONS
