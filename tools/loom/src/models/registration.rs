@@ -23,9 +23,7 @@ pub(crate) const MODEL: Model = Model {
         ("a device is added meanwhile", added),
         ("two registrations", two),
     ],
-    spare: &[
-        ("this.devices.lock()", "the model adds one device"),
-    ],
+    spare: &[("this.devices.lock()", "the model adds one device")],
 };
 
 /// The registration, as far as it is accessed here.
