@@ -3,8 +3,9 @@
 
 After each fault all workers must make progress. At the end the soak compares every byte on both
 sides, unmounts, unloads the module, and searches both consoles for reports (on the debug kernel
-also the memory for leaks). ``SOAK_TIME`` is in seconds; ``SOAK_SEED`` repeats a sequence of
-faults.
+also the memory for leaks). No resource of either guest may grow with time. With a disk
+(``EXPORT=ext4``) the server crashes too. ``SOAK_TIME`` is in seconds; ``SOAK_SEED`` repeats a
+sequence of faults.
 """
 
 from __future__ import annotations
@@ -12,15 +13,16 @@ from __future__ import annotations
 import argparse
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import accel, demo, device, harness, kernel, paths, settings, splat
+from . import accel, demo, device, growth, harness, kernel, paths, settings, splat
 from .errors import LabError
 from .module import chosen
-from .pair import MOUNT_POINT, Pair, Setup
+from .pair import MOUNT_POINT, Guest, Pair, Setup
 from .progress import say, step
+from .soak_faults import CRASH, Faults
 from .worker import Worker
 
 #: Mount point, version and further options of each mount.
@@ -31,7 +33,6 @@ MOUNTS = (
 )
 #: Seconds within which every worker must make progress after a fault, and the operations for that.
 PATIENCE, PROOF = 120.0, 10
-FAIL_SUNRPC = "/sys/kernel/debug/fail_sunrpc"
 #: Repeated work through the page cache: the program writes, drops the cache, and checks.
 CACHED = (
     "while [ ! -e /run/soak.stop ]; do for suite in offsets append mmap names; do"
@@ -48,78 +49,6 @@ class Tally:
     recoveries: list[float] = field(default_factory=list)
 
 
-class Faults:
-    """The faults; each method inflicts one, and returns a description when the fault is over."""
-
-    def __init__(self, pair: Pair, chance: random.Random) -> None:
-        """`chance` chooses lengths and kinds."""
-        assert pair.relay is not None
-        self._pair, self._relay, self._chance = pair, pair.relay, chance
-
-    def kinds(self) -> dict[str, Callable[[], str]]:
-        """Returns the faults that this kernel can inflict, by name."""
-        known = {
-            "blackout": self._blackout,
-            "bad link": self._bad_link,
-            "nfsd restart": self._restart,
-            "device removal": self._removal,
-            "memory pressure": self._pressure,
-        }
-        if self._pair.client.run(f"test -d {FAIL_SUNRPC}").status == 0:
-            known["injected disconnects"] = self._inject
-        return known
-
-    def _blackout(self) -> str:
-        seconds = self._chance.choice((1, 3, 8, 20, 45))
-        self._relay.set("blackout", 1)
-        time.sleep(seconds)
-        self._relay.set("blackout", 0)
-        return f"{seconds} s"
-
-    def _bad_link(self) -> str:
-        names = self._chance.sample(("loss", "duplicate", "reorder", "late"), 2)
-        rate = self._chance.choice((0.005, 0.01, 0.03))
-        for name in names:
-            self._relay.set(name, rate)
-        time.sleep(10)
-        for name in names:
-            self._relay.set(name, 0)
-        return f"{' and '.join(names)}, {rate:.1%}"
-
-    def _restart(self) -> str:
-        seconds = self._chance.choice((0, 2, 10))
-        self._pair.restart_nfsd(seconds)
-        return f"down for {seconds} s"
-
-    def _removal(self) -> str:
-        kind, client = self._pair.setup.link, self._pair.client
-        seconds = self._chance.choice((0, 3, 8))
-        client.sh(f"rdma link del {kind}0", timeout=60)
-        time.sleep(seconds)
-        client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
-        return f"gone for {seconds} s"
-
-    def _pressure(self) -> str:
-        """Starts a process that takes most of the memory for some seconds, but is not killed."""
-        program = (
-            "import time\n"
-            "free = [l for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0]\n"
-            "hog = bytearray(b'x') * ((int(free.split()[1]) - 200000) * 1024)\n"
-            "time.sleep(5)\n"
-        )
-        self._pair.client.run("python3 -", stdin=program.encode(), timeout=60)
-        return "5 s"
-
-    def _inject(self) -> str:
-        every = self._chance.choice((30, 100, 300))
-        knobs = "echo Y > ignore-server-disconnect; echo Y > ignore-cache-wait; echo 0 > verbose"
-        self._pair.client.sh(
-            f"cd {FAIL_SUNRPC} && {knobs}; echo -1 > times; echo {every} > interval;"
-            " echo 100 > probability; sleep 8; echo 0 > probability"
-        )
-        return f"every {every}th call, for 8 s"
-
-
 class Soak:
     """One run of the soak."""
 
@@ -134,6 +63,10 @@ class Soak:
         ]
         self._cached = pair.client.vm.start(CACHED)
         self._tallies: dict[str, Tally] = {}
+        self._growth = {guest.name: growth.Growth(guest.name) for guest in self._guests()}
+
+    def _guests(self) -> tuple[Guest, Guest]:
+        return self._pair.server, self._pair.client
 
     def run(self, seconds: float) -> None:
         """Inflicts one fault after the other until the time is over."""
@@ -146,6 +79,10 @@ class Soak:
             if self._pair.client.vm.agent.poll(self._cached):
                 raise LabError("the work through the page cache has ended")
             self._tallies.setdefault(name, Tally()).recoveries.append(took)
+            if name == CRASH:
+                self._growth[self._pair.server.name].restart()
+            for guest in self._guests():
+                self._growth[guest.name].note(time.monotonic() - began, growth.sample(guest))
             say(f"{now:6.0f} s  {name} ({detail}): all workers make progress after {took:.1f} s")
             time.sleep(self._chance.uniform(1, 10))
 
@@ -183,7 +120,13 @@ class Soak:
         for name, tally in sorted(self._tallies.items()):
             longest = f"{max(tally.recoveries):.1f} s"
             lines.append(f"{name:24} {len(tally.recoveries):6} {longest:>18}")
+        for guest in self._growth.values():
+            lines += guest.table()
         return "\n".join(lines)
+
+    def grown(self) -> list[str]:
+        """Returns a line for each resource that has grown with time."""
+        return [line for guest in self._growth.values() for line in guest.faults()]
 
 
 def _boot(directory: Path) -> tuple[Pair, bool]:
@@ -202,6 +145,7 @@ def _boot(directory: Path) -> tuple[Pair, bool]:
         accel=accel.choose(built),
         cpus=settings.cpus(built.flavour),
         relay=True,
+        export=settings.export(),
     )
     with step("booting two guests", directory):
         return Pair(setup, directory), built.flavour == "debug"
@@ -223,7 +167,7 @@ def main(arguments: Sequence[str]) -> int:
             soak.run(seconds)
             soak.finish()
             leaks = [harness.leaks(guest) for guest in (pair.client, pair.server)] if debug else []
-            faults = [leak for leak in leaks if leak]
+            faults = [*filter(None, leaks), *soak.grown()]
         except (LabError, AssertionError) as err:
             faults = [str(err)]
         print(soak.table())
