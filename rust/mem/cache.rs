@@ -158,8 +158,6 @@ struct FreeList {
     layout: Layout,
     contiguous: bool,
     head: *mut u8,
-    /// Number of blocks.
-    count: usize,
 }
 
 // SAFETY: A list owns its memory, which any task may use and free.
@@ -205,13 +203,6 @@ impl MemCache {
     pub(crate) fn close(&self) {
         self.lists.lock().open = false;
         self.clear();
-    }
-
-    /// Returns the number of bytes in the cache.
-    #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
-    pub(crate) fn bytes(&self) -> usize {
-        let lists = self.lists.lock();
-        lists.lists.iter().map(|s| s.count * s.layout.size()).sum()
     }
 
     /// Removes and returns a block with this layout, which `A` allocated.
@@ -276,7 +267,6 @@ impl FreeList {
         layout: Layout::new::<()>(),
         contiguous: false,
         head: core::ptr::null_mut(),
-        count: 0,
     };
 
     /// Adds a block.
@@ -293,7 +283,6 @@ impl FreeList {
         // INVARIANT: The caller promises the layout, the allocator and that nothing uses the block,
         // which begins with the pointer to the next.
         self.head = memory.as_ptr();
-        self.count += 1;
     }
 
     /// Removes a block, if there is one.
@@ -301,7 +290,6 @@ impl FreeList {
         let memory = NonNull::new(self.head)?;
         // SAFETY: By the type invariant the block begins with a pointer.
         self.head = unsafe { memory.as_ptr().cast::<*mut u8>().read_unaligned() };
-        self.count -= 1;
         Some(memory)
     }
 }
@@ -439,6 +427,27 @@ mod tests {
         Ok(cache)
     }
 
+    /// Returns the number of bytes in a cache.
+    fn kept(cache: &MemCache) -> usize {
+        let lists = cache.lists.lock();
+        let sizes = lists
+            .lists
+            .iter()
+            .map(|list| blocks(list) * list.layout.size());
+        sizes.sum()
+    }
+
+    /// Returns the number of blocks in a list.
+    fn blocks(list: &FreeList) -> usize {
+        let (mut count, mut next) = (0, list.head);
+        while !next.is_null() {
+            // SAFETY: By the type invariant a block begins with a pointer to the next one.
+            next = unsafe { next.cast::<*mut u8>().read_unaligned() };
+            count += 1;
+        }
+        count
+    }
+
     #[test]
     fn zeroed_vector_is_full_of_zeroes() -> Result {
         let bytes = NumaAlloc::ANYWHERE.zeroed::<u8, Kmalloc>(4096, GFP_KERNEL)?;
@@ -478,15 +487,15 @@ mod tests {
         bytes.iter_mut().for_each(|byte| *byte = 7);
         let first = bytes.as_ptr();
         drop(bytes);
-        assert_eq!(cache.bytes(), 4096);
+        assert_eq!(kept(&cache), 4096);
         // Another length, and another allocator.
         let longer = near(&cache).zeroed::<u8, Kmalloc>(8192, GFP_KERNEL)?;
         let virt = near(&cache).zeroed::<u8, KVmalloc>(4096, GFP_KERNEL)?;
         assert!(virt.as_ptr() != first && longer.len() == 8192);
-        assert_eq!(cache.bytes(), 4096);
+        assert_eq!(kept(&cache), 4096);
         let again = near(&cache).zeroed::<u8, Kmalloc>(4096, GFP_KERNEL)?;
         assert!(again.as_ptr() == first && again.iter().all(|byte| *byte == 0));
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(kept(&cache), 0);
         Ok(())
     }
 
@@ -504,9 +513,9 @@ mod tests {
         assert!(first.bytes[7] == 1 && second.bytes[7] == 1);
         drop(first);
         drop(second);
-        assert_eq!(cache.bytes(), 2 * size_of::<Value>());
+        assert_eq!(kept(&cache), 2 * size_of::<Value>());
         let third = make()?;
-        assert_eq!(cache.bytes(), size_of::<Value>());
+        assert_eq!(kept(&cache), size_of::<Value>());
         drop(third);
         Ok(())
     }
@@ -519,7 +528,7 @@ mod tests {
             .push_within_capacity(counted.clone())
             .map_err(|_| ENOSPC)?;
         drop(values);
-        assert_eq!(cache.bytes(), 4 * size_of::<Arc<u32>>());
+        assert_eq!(kept(&cache), 4 * size_of::<Arc<u32>>());
         assert!(Arc::into_unique_or_drop(counted).is_some());
         Ok(())
     }
@@ -532,16 +541,16 @@ mod tests {
             near(&cache).zeroed::<u8, Kmalloc>(64, GFP_KERNEL)?,
         );
         drop(one);
-        assert_eq!(cache.bytes(), 64);
+        assert_eq!(kept(&cache), 64);
         cache.close();
         drop(two);
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(kept(&cache), 0);
         cache.open(NumaNode::NO_NODE);
         drop(near(&cache).zeroed::<u8, Kmalloc>(64, GFP_KERNEL)?);
         cache.clear();
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(kept(&cache), 0);
         drop(near(&cache).zeroed::<u8, Kmalloc>(64, GFP_KERNEL)?);
-        assert_eq!(cache.bytes(), 64);
+        assert_eq!(kept(&cache), 64);
         Ok(())
     }
 
@@ -552,7 +561,7 @@ mod tests {
             drop(near(&cache).zeroed::<u64, Kmalloc>(n, GFP_KERNEL)?);
         }
         // The first sixteen.
-        assert_eq!(cache.bytes(), 8 * (1..=16).sum::<usize>());
+        assert_eq!(kept(&cache), 8 * (1..=16).sum::<usize>());
         Ok(())
     }
 
@@ -561,9 +570,9 @@ mod tests {
         let cache = open()?;
         drop(near(&cache).zeroed::<u8, Kmalloc>(64, GFP_KERNEL)?);
         cache.open(NumaNode::NO_NODE);
-        assert_eq!(cache.bytes(), 64);
+        assert_eq!(kept(&cache), 64);
         cache.open(NumaNode::new(0)?);
-        assert_eq!(cache.bytes(), 0);
+        assert_eq!(kept(&cache), 0);
         Ok(())
     }
 }

@@ -269,7 +269,8 @@ impl Locked {
         }
         self.phase = Phase::Preparing;
         slot.begin_use();
-        let left = self.contents.placeholder();
+        // Empty contents stand in for those that the task owns.
+        let left = Contents::empty(self.contents.counts);
         Some(core::mem::replace(&mut self.contents, left))
     }
 
@@ -460,11 +461,6 @@ impl Contents {
             offered: KVec::with_capacity(MAX_SEGMENTS as usize, GFP_KERNEL)?,
             ..Self::empty(CallCounts::default())
         })
-    }
-
-    /// Returns contents to stand in for these while a task owns these and prepares a call.
-    pub(super) fn placeholder(&self) -> Self {
-        Self::empty(self.counts)
     }
 
     fn empty(counts: CallCounts) -> Self {
