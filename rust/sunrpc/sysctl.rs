@@ -186,8 +186,9 @@ impl TextSysctl for AddrSysctl {
     fn write(&self, text: &[u8]) -> Result {
         let text = core::str::from_utf8(text).map_err(|_| EINVAL)?;
         let words = text.split(',').map(str::trim).filter(|w| !w.is_empty());
-        let parsed = words.clone().map_while(|word| word.parse::<IpAddr>().ok());
-        let addrs = parsed.take(ADDRS).take_while(|addr| !addr.is_unspecified());
+        let parse = |word: &str| Some(word.parse::<IpAddr>().ok()?.to_canonical());
+        let addrs = words.clone().map_while(parse).take(ADDRS);
+        let addrs = addrs.take_while(|addr| !addr.is_unspecified());
         if addrs.clone().count() != words.count() {
             return Err(EINVAL);
         }
@@ -427,7 +428,8 @@ mod tests {
     fn only_addresses_of_a_host_are_taken() {
         let list = AddrSysctl::new(c"test");
         assert!(list.write(b"192.0.2.1,192.0.2.2").is_ok());
-        let bad = "x|1.2.3.256|::1 ::2|0.0.0.0|::1,::|\u{fc}|1::,1::,1::,1::,1::,1::,1::,1::,1::";
+        let bad = "x|1.2.3.256|::1 ::2|0.0.0.0|::1,::|::1,::ffff:0.0.0.0|\u{fc}|\
+                   1::,1::,1::,1::,1::,1::,1::,1::,1::";
         for text in bad.split('|') {
             assert!(list.write(text.as_bytes()).is_err());
         }
