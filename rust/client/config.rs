@@ -16,6 +16,7 @@ use crate::proto::version::Setting;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::holds_chain;
 use crate::sunrpc::sysctl::{AddrSysctl, EnumSysctl, IntSysctl, Sysctl};
+use crate::sunrpc::time::seconds;
 use crate::wire::cm_private::{Settings, Size, Versions};
 
 /// Sizes and counts of one transport. Lengths are in bytes.
@@ -106,21 +107,35 @@ impl Config {
     }
 }
 
+/// Seconds for which all transports begin with their own turn, shifted by the same number, while
+/// the server answers at no address. They are more than the times between the attempts of two
+/// transports, so that most of a mount's transports find the server in the same period.
+const PERIOD: usize = 64;
+
 /// Returns the local addresses of the family of `peer`, beginning with the one whose turn is
-/// number `turn`.
-pub(super) fn local_addrs(peer: &SockAddr, turn: u32) -> impl Iterator<Item = SockAddr> {
-    in_turn(LOCAL_ADDRS.get(), peer.family(), u32_as_usize(turn))
+/// number `turn`. After some `misses`, attempts without an answer, it begins with a later one.
+pub(super) fn local_addrs(
+    peer: &SockAddr,
+    turn: u32,
+    misses: u32,
+) -> impl Iterator<Item = SockAddr> {
+    let counts = (u32_as_usize(turn), u32_as_usize(misses));
+    in_turn(LOCAL_ADDRS.get(), peer.family(), counts, seconds() / PERIOD)
 }
 
+/// Once each address has had an attempt, it is the server that is away. If each transport went on
+/// to count its own attempts, whose times are random, the mount would come back unbalanced.
 fn in_turn(
     ips: impl Iterator<Item = IpAddr> + Clone,
     family: u16,
-    turn: usize,
+    (turn, misses): (usize, usize),
+    period: usize,
 ) -> impl Iterator<Item = SockAddr> {
     let addrs = ips.map(|ip| SockAddr::new(ip, 0));
     let usable = addrs.filter(move |addr| addr.family() == family);
     let count = usable.clone().count();
-    let first = turn.checked_rem(count).unwrap_or(0);
+    let shift = if misses < count { misses } else { period };
+    let first = turn.wrapping_add(shift).checked_rem(count).unwrap_or(0);
     usable.cycle().skip(first).take(count)
 }
 
@@ -253,7 +268,7 @@ mod tests {
         let six = IpAddr::from([1; 16]);
         let of = |ips: &[IpAddr], like: IpAddr, turn: usize, wanted: &[IpAddr]| {
             let family = SockAddr::new(like, 0).family();
-            let found = in_turn(ips.iter().copied(), family, turn);
+            let found = in_turn(ips.iter().copied(), family, (turn, 0), 1);
             let wanted = wanted.iter().map(|ip| SockAddr::new(*ip, 0).ip());
             assert!(found.map(|addr| addr.ip()).eq(wanted));
         };
@@ -265,6 +280,25 @@ mod tests {
         of(&list, six, 1, &[six]);
         of(&[a, b], six, 1, &[]);
         of(&[], a, 7, &[]);
+    }
+
+    #[test]
+    fn transports_keep_their_distance_while_the_server_is_away() {
+        let ips = [[192, 0, 2, 1], [192, 0, 2, 2]].map(IpAddr::from);
+        let first = |turn, misses, period| {
+            let family = SockAddr::new(ips[0], 0).family();
+            let mut found = in_turn(ips.iter().copied(), family, (turn, misses), period);
+            found.next().map(|addr| addr.ip()) == Some(SockAddr::new(ips[0], 0).ip())
+        };
+        // An attempt without an answer is followed by one from the other address.
+        assert!(first(0, 0, 7) && !first(0, 1, 7) && first(1, 1, 7));
+        // Later the number of attempts does not matter, and every address has a period.
+        for (misses, others) in [(2, 2), (3, 8), (9, 2)] {
+            for period in [6, 7] {
+                assert_eq!(first(0, misses, period), period == 6);
+                assert!(first(0, misses, period) != first(1, others, period));
+            }
+        }
     }
 
     fn device(max_qp_wr: u32, max_frmr_depth: u32, max_cqe: u32) -> Limits {

@@ -40,7 +40,7 @@ pub(crate) struct Client {
     attempts: Atomic<u32>,
     /// The transport's turn among the local addresses; fixed, so that a mount stays balanced.
     turn: u32,
-    /// The number of attempts in a row to which the server did not answer.
+    /// See [`Self::misses`].
     misses: Atomic<u32>,
     /// The connection, from when it is established until it is closed.
     #[pin]
@@ -97,16 +97,20 @@ impl Client {
     }
 
     /// Returns the local addresses for the next connection to `peer`, in the order of preference.
-    /// After an attempt without an answer the order begins with the next address.
+    /// After an attempt without an answer the order begins with another address.
     pub(super) fn local_addrs(&self, peer: &SockAddr) -> impl Iterator<Item = SockAddr> {
-        let turn = self.turn.wrapping_add(self.misses.load(Relaxed));
-        config::local_addrs(peer, turn)
+        config::local_addrs(peer, self.turn, self.misses())
+    }
+
+    /// Returns the number of attempts in a row to which the server did not answer.
+    pub(super) fn misses(&self) -> u32 {
+        self.misses.load(Relaxed)
     }
 
     /// Records whether the server answered the latest attempt to connect.
     pub(super) fn note_answer(&self, answered: bool) {
         // Only one connection is made at a time, so no other context counts.
-        let misses = self.misses.load(Relaxed).wrapping_add(1);
+        let misses = self.misses().wrapping_add(1);
         self.misses
             .store(if answered { 0 } else { misses }, Relaxed);
     }

@@ -41,6 +41,8 @@ const HOLD: u32 = 8_000;
 const RESOLVE_MS: u32 = 5_000;
 /// How long the peer may take to answer a connection request, in milliseconds.
 const CONNECT_MS: u32 = 60_000;
+/// The same while there is another local address to try, after the latest attempt had an answer.
+const CHOICE_MS: u32 = 5_000;
 /// The time in milliseconds by which the connection manager's event about a resolution timeout may
 /// be late.
 const GRACE_MS: u32 = 1000;
@@ -63,9 +65,7 @@ pub(in crate::client) fn connect(
 ) -> Result<Arc<Endpoint>, ConnectError> {
     let config = &client.config.refreshed();
     let owner = xprt.handle();
-    let lifecycle = Lifecycle::new(xprt.handle());
-    let lifecycle = Arc::pin_init(lifecycle, GFP_KERNEL).map_err(local(xprt, "memory"))?;
-    let cm = identifier(xprt, &lifecycle).map_err(local(xprt, "identifier"))?;
+    let (cm, lifecycle) = identifier(xprt).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
@@ -99,7 +99,7 @@ pub(in crate::client) fn connect(
     connection::post_receives(&owner, &qp, &queues).map_err(local(xprt, "receive buffers"))?;
     let ours = config.announce();
     handshake::request(&cm, ours, reads).map_err(local(xprt, "handshake"))?;
-    wait(&lifecycle, State::Connecting, CONNECT_MS, xprt)?;
+    wait(&lifecycle, State::Connecting, patience(client, port), xprt)?;
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
     let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
@@ -153,9 +153,14 @@ fn no_session(xprt: &Xprt<Client>, error: Error) -> ConnectError {
 /// Makes a cm_id for the transport's next connection, bound to the local address whose turn it is:
 /// the first that the namespace has, and whose port is active. Without such an address, the route
 /// to the peer selects the port.
-fn identifier(xprt: &Xprt<Client>, lifecycle: &Arc<ClientLifecycle>) -> Result<ClientCmId> {
-    let new = || CmId::new(xprt.net(), lifecycle.clone());
-    let bound = |local| new().ok().filter(|cm| cm.bind(&local).is_ok());
+///
+/// Each cm_id has states of its own: the device of an address that was rejected may be removed.
+fn identifier(xprt: &Xprt<Client>) -> Result<(ClientCmId, Arc<ClientLifecycle>)> {
+    let new = || {
+        let lifecycle = Arc::pin_init(Lifecycle::new(xprt.handle()), GFP_KERNEL)?;
+        CmId::new(xprt.net(), lifecycle.clone()).map(|cm| (cm, lifecycle))
+    };
+    let bound = |local| new().ok().filter(|(cm, _)| cm.bind(&local).is_ok());
     let mut locals = xprt.data().local_addrs(&xprt.addr());
     locals.find_map(bound).map_or_else(new, Ok)
 }
@@ -185,6 +190,13 @@ fn wait(
 ) -> Result<(), ConnectError> {
     let ended = lifecycle.wait_past(state, msecs_to_jiffies(limit));
     ended.map_err(|failure| why(failure, xprt))
+}
+
+/// Returns how long to wait for the peer's answer, in milliseconds. With a choice of ports an
+/// attempt is short at first, and takes twice as long after each one without an answer.
+fn patience(client: &Client, port: Option<u32>) -> u32 {
+    let with_choice = (CHOICE_MS << client.misses().min(4)).min(CONNECT_MS);
+    port.map_or(CONNECT_MS, |_| with_choice)
 }
 
 /// Resolves the route to the peer.

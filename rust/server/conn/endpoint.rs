@@ -169,7 +169,6 @@ impl Responder {
         self.ready.clear();
         self.in_flight.clear();
         self.quirks.clear();
-        self.calls.clear();
         self.spare.clear();
     }
 }
@@ -368,6 +367,8 @@ impl Accepted {
         if let Some(ep) = taken {
             self.service.watch.remove(&ep);
             ep.role().budget.forget(&ep.role().ready);
+            // Nobody else reaches these pages now, and the queue pair may take long to drain.
+            ep.role().calls.clear();
             // The queue refuses an item that is queued already. That item suffices.
             let _ = self.service.workers.kernel().enqueue(ep);
         }

@@ -298,7 +298,11 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	struct sockaddr_in *from = (struct sockaddr_in *)addr;
 
 	memcpy(&id->route.addr.src_addr, addr, sizeof(struct sockaddr_in));
-	return from->sin_addr.s_addr == INADDR_ANY || find_port(id) ? 0 : -EADDRNOTAVAIL;
+	if (from->sin_addr.s_addr != INADDR_ANY && !find_port(id))
+		return -EADDRNOTAVAIL;
+	if (h_faults.removed && h_faults.removed == id->port_num)
+		start(report(identifier_of(id), RDMA_CM_EVENT_DEVICE_REMOVAL, 0));
+	return 0;
 }
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
@@ -513,6 +517,11 @@ void h_cm_disconnected(void)
 			continue;
 		report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
 	}
+}
+
+void h_cm_lost(const struct h_qp *qp)
+{
+	report(identifier_of(qp->id), RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
 void h_cm_removed(const struct ib_device *device)

@@ -180,6 +180,7 @@ struct h_faults {
 	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
 	int identifier;			/* the error of making an identifier */
 	int listen;			/* the error of listening */
+	u32 removed;			/* the port whose device is removed when it is bound */
 };
 
 extern struct h_faults h_faults;
@@ -274,6 +275,7 @@ struct h_qp {
 	bool passive;			/* the peer has asked for the connection */
 	bool hold;			/* executes no work request while set */
 	bool late;			/* executes no RDMA Read while set, but what follows it */
+	bool undrained;			/* does not end to drain while set */
 	u32 announced;			/* the size of Receives that the peer may count on */
 	u32 asked;			/* the size that the peer was asked for; 0: none */
 	struct h_link *link;		/* the connection to the other role; NULL: to a stand-in */
@@ -286,6 +288,7 @@ struct h_qp {
 int h_post_send(struct ib_qp *qp, const struct ib_send_wr *wr, const struct ib_send_wr **bad);
 int h_post_recv(struct ib_qp *qp, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad);
 extern struct h_qp *h_qp;		/* the queue pair that was connected last */
+void h_drain_go(struct h_qp *qp);	/* ends `undrained` */
 void h_qp_execute(struct h_qp *qp);
 /* Returns the first work request of a queue pair that has not been executed, or NULL. */
 struct h_wr *h_qp_awaiting(struct h_qp *qp);
@@ -317,6 +320,7 @@ void h_deliver(struct h_qp *qp, struct h_wr *wr);
 /* --- cm.c --- */
 bool h_run_cm(void);
 void h_cm_disconnected(void);
+void h_cm_lost(const struct h_qp *qp);	/* the same for a single connection */
 void h_cm_removed(const struct ib_device *device);
 void h_cm_request(void);
 /* The peer's answer to a connection request. */

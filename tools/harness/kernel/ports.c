@@ -101,7 +101,10 @@ void h_ports_single(void)
 	h_end();
 }
 
-/* An attempt without an answer is followed by one from the next port. */
+/*
+ * An attempt without an answer is followed by one from the next port, after 5 s, and by one from
+ * the first port after 10 s more.
+ */
 void h_ports_silent(void)
 {
 	struct h_rpc *rpc;
@@ -113,9 +116,31 @@ void h_ports_silent(void)
 	h_answer.silent = true;
 	rpc = begin_call();
 	h_answer.silent = false;
-	h_live(61000);
+	h_live(6000);
 	end_call(rpc, 2, 2);
 	lose_connection();
-	expect_port(3, 1);
+	h_answer.silent = true;
+	rpc = begin_call();
+	h_live(6000);
+	h_answer.silent = false;
+	h_live(8000);
+	h_expect(h_connections == 2, "the second attempt was not longer");
+	h_live(3000);
+	end_call(rpc, 3, 1);
+	h_end();
+}
+
+/*
+ * The device of a port without link is removed while its address is tried. The first attempt of a
+ * mount goes on with the next address.
+ */
+void h_ports_rejected(void)
+{
+	h_begin();
+	h_tune_text("rdma_local_addrs", BOTH);
+	h_port_set(1, false);
+	h_faults.removed = 1;
+	expect_port(1, 2);
+	h_faults.removed = 0;
 	h_end();
 }

@@ -69,6 +69,7 @@ void h_short_of_threads(void);
 void h_short_of_kept(void);
 void h_kept_bound(void);
 void h_kept_returned(void);
+void h_kept_closing(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);
@@ -86,6 +87,7 @@ void h_ports_early(void);
 void h_ports_absent(void);
 void h_ports_single(void);
 void h_ports_silent(void);
+void h_ports_rejected(void);
 
 /* --- recall.c --- */
 struct h_rpc;

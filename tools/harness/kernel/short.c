@@ -169,26 +169,50 @@ void h_kept_bound(void)
 	h_serve_end();
 }
 
-/* A connection that is closed returns the pages that it keeps. Two others need all pages then. */
-void h_kept_returned(void)
+/*
+ * Two connections need all pages, some of which a third one has kept that is being closed. The
+ * device drains the queue pair of that one only afterwards if it is slow.
+ */
+static void need_all(bool slow)
 {
+	struct h_qp *closing;
 	u32 first, second;
 
 	begin_with(2 * CALL + 2);
-	h_serve(H_WRITE_1M_SCATTERED);
-	h_cm_disconnected();
+	/* The thread that closes a connection waits for the drain. */
+	h_serve_threads(2);
 	h_settle();
+	h_serve(H_WRITE_1M_SCATTERED);
+	closing = h_qp;
 	has = connect();
 	waits = connect();
+	closing->undrained = slow;
+	h_cm_lost(closing);
+	h_settle();
+	h_expect(!slow || !closing->drained, "the queue pair was drained");
 	has->late = true;
 	waits->late = true;
 	first = ask_for(has, H_WRITE_1M_SCATTERED);
 	second = ask_for(waits, H_WRITE_1M_SCATTERED);
+	h_expect(h_qp_awaiting(waits), "pages of a closed connection are not returned");
+	h_drain_go(closing);
 	waits->late = false;
 	h_qp_execute(waits);
 	h_live(0);
-	h_expect(h_answered(second), "pages of a closed connection are not returned");
+	h_expect(h_answered(second), "the call that needed the pages is not answered");
 	release();
 	h_expect(h_answered(first), "a call is not answered");
 	h_serve_end();
+}
+
+/* A connection that is closed returns the pages that it keeps. */
+void h_kept_returned(void)
+{
+	need_all(false);
+}
+
+/* It returns them before its queue pair is drained. */
+void h_kept_closing(void)
+{
+	need_all(true);
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The states of queue pairs, and their end: draining and destruction. */
+#include <linux/wait.h>
 #include "harness.h"
+
+static DECLARE_WAIT_QUEUE_HEAD(drains);
 
 static struct h_qp *pair_of(struct ib_qp *qp)
 {
@@ -44,10 +47,17 @@ static void drain(struct ib_qp *ib, bool sends, bool receives)
 		u_say("  ib_core: failed to drain: the marker was not posted");
 		return;
 	}
+	wait_event(drains, !qp->undrained);
 	qp->hold = false;
 	while ((sends && h_complete_send(qp)) || (receives && h_complete_receive(qp)))
 		;
 	qp->drained = sends && receives;
+}
+
+void h_drain_go(struct h_qp *qp)
+{
+	qp->undrained = false;
+	wake_up_all(&drains);
 }
 
 void ib_drain_qp(struct ib_qp *qp)
