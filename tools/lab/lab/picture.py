@@ -2,8 +2,8 @@
 """`make pictures`: the pictures of the README, from a run of the lab.
 
 Two guests with this module work for a while, and nfsd is restarted meanwhile. The text of
-`nfsrdma top` goes into the README, and the page of `nfsrdma report`, as a browser shows it, into
-the documentation.
+`nfsrdma top` goes into the README; the page of `nfsrdma report`, and graphs of the metrics, as a
+browser shows them, go into the documentation.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import re
 import shutil
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from . import demo, deps, nfsrdma, paths, settings
+from . import picture_metrics as metrics
 from .command import capture
 from .errors import LabError
 from .pair import MOUNT_POINT, Pair
@@ -42,6 +43,8 @@ _FLAGS = (
 WIDTH = 960
 #: Pixels of the window in which the page is measured.
 _FIRST = 800
+#: Pixels of a page with a graph of Prometheus, and of the bar above, which is left out.
+_GRAPH, _BAR = 1000, 100
 
 #: Seconds of an interval of top, of the recording, and from its begin to the restart of nfsd.
 INTERVAL, RECORDED, RESTART = 4, 24, 8
@@ -102,13 +105,13 @@ def _report(pair: Pair) -> str:
     return pair.client.read(page)
 
 
-def _browse(page: Path, *options: str) -> str:
+def _browse(address: str, *options: str) -> str:
     """Runs the browser without a window and without settings. Returns its output."""
     browser = shutil.which("chromium")
     if not browser:
         raise LabError("no chromium, although its package is installed")
     with tempfile.TemporaryDirectory() as empty:
-        return capture([browser, *_FLAGS, f"--user-data-dir={empty}", *options, page.as_uri()])
+        return capture([browser, *_FLAGS, f"--user-data-dir={empty}", *options, address])
 
 
 def _heights(text: str, directory: Path) -> tuple[int, int]:
@@ -122,12 +125,35 @@ def _heights(text: str, directory: Path) -> tuple[int, int]:
     )
     copy = directory / "measured.html"
     copy.write_text(text.replace("</body>", measure), encoding="utf-8")
-    shown = _browse(copy, f"--window-size={WIDTH},{_FIRST}", "--dump-dom")
+    shown = _browse(copy.as_uri(), f"--window-size={WIDTH},{_FIRST}", "--dump-dom")
     title = re.search(r"<title>(\[\d+,\d+\])</title>", shown)
     if not title:
         raise LabError("the browser has not measured the page")
     whole, inside = json.loads(title[1])
     return int(whole), int(whole) + _FIRST - int(inside)
+
+
+def photograph_metrics(told: Mapping[str, str], picture: Path) -> None:
+    """Writes the picture of the metrics that both guests have exported: a graph for each panel."""
+    from PIL import Image, ImageChops  # noqa: PLC0415 - installed with the browser
+
+    graphs = []
+    with tempfile.TemporaryDirectory() as name, metrics.served(told) as base:
+        taken = Path(name) / "page.png"
+        for address in metrics.pages(base, told):
+            size = (f"--window-size={WIDTH},{_GRAPH}", "--virtual-time-budget=10000")
+            _browse(address, *size, f"--screenshot={taken}")
+            with Image.open(taken) as shown:
+                graph = shown.convert("RGB").crop((0, _BAR, WIDTH, shown.height))
+            blank = Image.new("RGB", graph.size, graph.getpixel((0, graph.height - 1)))
+            *_, bottom = ImageChops.difference(graph, blank).getbbox()
+            graphs.append(graph.crop((0, 0, WIDTH, bottom)))
+    whole = Image.new("RGB", (WIDTH, sum(graph.height for graph in graphs)))
+    top = 0
+    for graph in graphs:
+        whole.paste(graph, (0, top))
+        top += graph.height
+    whole.save(picture, optimize=True)
 
 
 def photograph(text: str, picture: Path) -> None:
@@ -140,7 +166,7 @@ def photograph(text: str, picture: Path) -> None:
         page.write_text(text, encoding="utf-8")
         height, window = _heights(text, directory)
         taken = directory / "page.png"
-        _browse(page, f"--window-size={WIDTH},{window}", f"--screenshot={taken}")
+        _browse(page.as_uri(), f"--window-size={WIDTH},{window}", f"--screenshot={taken}")
         with Image.open(taken) as shown:
             shown.crop((0, 0, shown.width, min(height, shown.height))).save(picture, optimize=True)
 
@@ -149,7 +175,7 @@ def main(arguments: Sequence[str]) -> int:
     """``lab picture``."""
     argparse.ArgumentParser(prog="lab picture", description=__doc__).parse_args(arguments)
     os.environ.update(CLIENT="ours", SERVER="ours")
-    deps.install(PACKAGES)
+    deps.install([*PACKAGES, *metrics.PACKAGES])
     built, client_module = demo.prepare("ours", settings.flavour())
     with demo.boot(built, client_module, "picture") as pair:
         nfsrdma.install(pair)
@@ -159,8 +185,12 @@ def main(arguments: Sequence[str]) -> int:
             shown = _top(pair)
         with step("nfsrdma report", pair.directory):
             text = _report(pair)
+        with step("nfsrdma export", pair.directory):
+            told = metrics.record(pair)
         pair.client.sh("rm /run/busy")
     README.write_text(written(README.read_text(encoding="utf-8"), shown), encoding="utf-8")
     photograph(text, PICTURE)
-    say(f"written: {README.name}, {PICTURE.relative_to(paths.ROOT)}; look at both")
+    photograph_metrics(told, metrics.PICTURE)
+    pictures = " and ".join(str(p.relative_to(paths.ROOT)) for p in (PICTURE, metrics.PICTURE))
+    say(f"written: {README.name}, {pictures}; look at them")
     return 0
