@@ -32,13 +32,14 @@ use crate::rdma::pd::Pd;
 use crate::rdma::scatter::Source;
 use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::sysctl::{Counter, IntSysctl, Sysctl};
+use crate::sunrpc::time;
 use crate::wire::message::Body;
 use crate::wire::{conf_rdma, Direction, ListProc, Message, Version};
 use crate::work::read_once;
 
 mod read_chunks;
 
-use read_chunks::{ReadChunkReplies, ReadChunkReply};
+use read_chunks::{Place, ReadChunkReplies, ReadChunkReply, Stage};
 
 /// The maximum number of pages of a memory region.
 const REGION_PAGES: u32 = 256;
@@ -92,28 +93,11 @@ pub(crate) struct Quirks {
 }
 
 /// The objects of a connection that are needed to send a message.
-pub(crate) struct Sender<'s, R: Role> {
-    conn: &'s ConnOf<R>,
-    qp: &'s QpOf<R>,
-    in_flight: &'s InFlight,
-}
+pub(crate) type Sender<'s, R> = (&'s ConnOf<R>, &'s QpOf<R>, &'s InFlight);
 
-impl<'s, R: Role> Sender<'s, R> {
-    /// Puts the parts together.
-    pub(crate) fn new((conn, qp): (&'s ConnOf<R>, &'s QpOf<R>), in_flight: &'s InFlight) -> Self {
-        Self {
-            conn,
-            qp,
-            in_flight,
-        }
-    }
-}
-
-/// A reply for the requester to read.
-pub(crate) struct Readable {
-    regions: KVec<Mr>,
-    permit: Permit,
-}
+/// A reply for the requester to read: its place among such replies, its memory regions, and its
+/// pages of the budget.
+pub(crate) struct Readable<'q>(Place<'q>, KVec<Mr>, Permit);
 
 impl Quirks {
     /// Makes the state of a connection before its handshake.
@@ -156,15 +140,10 @@ impl Quirks {
 
     /// Handles a message that does not concern the session. Returns `false` for a message that a
     /// thread of the service has to receive. Completion worker.
-    pub(crate) fn received<R: Role>(
-        &self,
-        conn: &ConnOf<R>,
-        qp: &QpOf<R>,
-        message: &Message<'_>,
-    ) -> bool {
+    pub(crate) fn received<R: Role>(&self, to: Sender<'_, R>, message: &Message<'_>) -> bool {
         let done = matches!(message.body(), Body::Done);
         if done {
-            self.done(conn, qp, message.xid());
+            self.done(to, message.xid());
         }
         done
     }
@@ -178,15 +157,14 @@ impl Quirks {
     #[cold]
     pub(crate) fn take<R: Role>(
         &self,
-        conn: &ConnOf<R>,
-        qp: &QpOf<R>,
+        to: Sender<'_, R>,
         bytes: &[u8],
         arrival: &Arrival<'_>,
     ) -> Result<Option<KVec<u8>>, Refusal> {
         match arrival {
-            Arrival::Padded(header) => without_padding(conn, qp, bytes, header),
+            Arrival::Padded(header) => without_padding(to, bytes, header),
             Arrival::Done(xid) => {
-                self.done(conn, qp, *xid);
+                self.done(to, *xid);
                 Ok(None)
             }
             // The responder has no calls of the forward direction that could be answered, and
@@ -198,19 +176,16 @@ impl Quirks {
     /// Handles an RDMA_DONE for the reply with this XID: frees the memory that the requester could
     /// read. Process context.
     #[cold]
-    fn done<R: Role>(&self, conn: &ConnOf<R>, qp: &QpOf<R>, xid: u32) {
+    fn done<R: Role>(&self, to: Sender<'_, R>, xid: u32) {
+        let (conn, qp, _) = to;
         DONE.add(lane(qp), 1);
-        let found = self.replies.done(qp, xid);
-        let bytes = found.as_ref().map_or(0, |&bytes| bytes);
+        let bytes = self.replies.done(xid);
         trace::server::done_received(peer(conn), xid, bytes);
-        match found {
-            Ok(1..) => {}
-            Ok(0) => {
-                conn.tally().breach();
-                requester::breach(peer(conn), xid, RequesterBreach::Done);
-            }
-            Err(_) => conn.force_close(),
+        if bytes != 0 {
+            return self.resume(to);
         }
+        conn.tally().breach();
+        requester::breach(peer(conn), xid, RequesterBreach::Done);
     }
 
     /// Returns whether a call is one of the Connection Configuration Protocol, which the service
@@ -228,14 +203,14 @@ impl Quirks {
     #[cold]
     pub(crate) fn answer<R: Role>(
         &self,
-        to: &Sender<'_, R>,
+        to: Sender<'_, R>,
         call: &call::Call<'_>,
         credits: u32,
     ) -> Result<(SendBuf, usize)> {
-        CONF.add(lane(to.qp), 1);
+        CONF.add(lane(to.1), 1);
         let (answer, max_reply) = self.answer_conf(call);
         if let Some(reply) = max_reply {
-            trace::server::conf_call(peer(to.conn), call.xid(), reply);
+            trace::server::conf_call(peer(to.0), call.xid(), reply);
         }
         write_answer(to, call.xid(), credits, &answer)
     }
@@ -302,26 +277,27 @@ impl Quirks {
     }
 
     /// Prepares, for the requester to read, a reply that cannot be sent otherwise. `permit` takes
-    /// pages of the budget. Returns `None` if the requester does not read replies, or if there are
-    /// too few pages or memory regions. May sleep.
+    /// pages of the budget. Returns `None` if the requester does not read replies, if it may read
+    /// too many already, or if there are too few pages or memory regions. May sleep.
     #[cold]
     pub(crate) fn prepare(
         &self,
         reply: &mut Reply<'_, Call>,
         permit: impl FnOnce(usize) -> Option<Permit>,
-    ) -> Option<Readable> {
+    ) -> Option<Readable<'_>> {
         let (message, call) = reply.parts();
         if call.version != Version::One || self.forbids_reads() {
             return None;
         }
-        let pool = self.replies.pool()?;
+        let (place, pool) = self.replies.place()?;
         // CAST: `usize` has at least 32 bits.
         let permit = permit((message.len() as usize).div_ceil(PAGE_SIZE) + 2)?;
         let regions = read_chunks::map(&pool, &message, call.xid).ok()?;
-        Some(Readable { regions, permit })
+        Some(Readable(place, regions, permit))
     }
 
-    /// Sends a reply for the requester to read. `credits` are those for its header. May sleep.
+    /// Sends a reply for the requester to read, now or when there is space on the send queue.
+    /// `credits` are those for its header. May sleep.
     ///
     /// # Errors
     ///
@@ -329,29 +305,37 @@ impl Quirks {
     #[cold]
     pub(crate) fn send<R: Role>(
         &self,
-        to: &Sender<'_, R>,
+        to: Sender<'_, R>,
         mut reply: Reply<'_, Call>,
-        Readable { regions, permit }: Readable,
+        Readable(place, regions, permit): Readable<'_>,
         credits: u32,
     ) -> Result {
-        let (message, call) = reply.parts();
+        let ((conn, qp, _), (message, call)) = (to, reply.parts());
         let xid = call.xid;
-        trace::server::expose_reply(peer(to.conn), xid, message.len());
+        trace::server::expose_reply(peer(conn), xid, message.len());
         let grant = self.replies.grant(credits);
-        let (buf, len) = write_readable(to, call, &regions, grant)?;
-        let mut source = Source::new(to.qp.pd())?;
+        let message = write_readable(to, call, &regions, grant)?;
+        let mut source = Source::new(qp.pd())?;
         take_pages(reply, &mut source)?;
         let reply = ReadChunkReply {
             xid,
             regions,
             _source: source,
             permit,
+            stage: Stage::Unsent(Some(message)),
+            since: time::seconds(),
         };
-        self.replies.add(reply, |regions| {
-            to.in_flight.send_registering(to.qp, regions, buf, len)
-        })?;
-        EXPOSED.add(lane(to.qp), 1);
+        self.replies.add(place, reply)?;
+        EXPOSED.add(lane(qp), 1);
+        self.resume(to);
         Ok(())
+    }
+
+    /// Posts what is due, while there is space on the send queue. Process context.
+    pub(crate) fn resume<R: Role>(&self, (conn, qp, in_flight): Sender<'_, R>) {
+        if self.replies.resume(in_flight, qp).is_err() {
+            conn.force_close();
+        }
     }
 
     /// Frees the memory of the replies whose regions are invalidated. Completion worker.
@@ -390,8 +374,7 @@ fn peer<R: Role>(conn: &ConnOf<R>) -> Lazy<impl FnOnce() -> Peer + Copy + use<'_
 ///
 /// The refusal of the message.
 fn without_padding<R: Role>(
-    conn: &ConnOf<R>,
-    qp: &QpOf<R>,
+    (conn, qp, _): Sender<'_, R>,
     bytes: &[u8],
     header: &Message<'_>,
 ) -> Result<Option<KVec<u8>>, Refusal> {
@@ -430,7 +413,7 @@ fn copy_without_padding(
 
 /// Writes the message of an answer. Returns its length.
 fn write_answer<R: Role>(
-    to: &Sender<'_, R>,
+    (_, qp, in_flight): Sender<'_, R>,
     xid: u32,
     credits: u32,
     answer: &Answer,
@@ -438,7 +421,7 @@ fn write_answer<R: Role>(
     let header = Version::One.min_header();
     // CAST: a small number.
     let room = (header + service::MAX) as u32;
-    let mut buf = to.in_flight.send_buffer(to.qp.pd(), room)?;
+    let mut buf = in_flight.send_buffer(qp.pd(), room)?;
     let bytes = buf.as_mut_slice();
     let at = Version::One.inline(bytes, xid, credits, Direction::Reply);
     let at = at.map_err(|_| EMSGSIZE)?;
@@ -450,13 +433,13 @@ fn write_answer<R: Role>(
 
 /// Writes a message whose read chunk is the whole reply. Returns its length.
 fn write_readable<R: Role>(
-    to: &Sender<'_, R>,
+    (conn, qp, in_flight): Sender<'_, R>,
     call: &Call,
     regions: &[Mr],
     credits: u32,
 ) -> Result<(SendBuf, usize)> {
-    let room = to.conn.thresholds().server_to_client;
-    let mut buf = to.in_flight.send_buffer(to.qp.pd(), room)?;
+    let room = conn.thresholds().server_to_client;
+    let mut buf = in_flight.send_buffer(qp.pd(), room)?;
     let (bytes, kind) = (buf.as_mut_slice(), ListProc::Nomsg);
     let header = Version::One.begin(bytes, call.xid, credits, Direction::Reply, kind);
     let mut header = header.map_err(|_| EMSGSIZE)?;

@@ -78,6 +78,9 @@ impl Role for Responder {
 
     fn room(conn: &Conn, qp: &QueuePair) {
         conn.owner().wake_senders();
+        let role = conn.role();
+        // A reply that the requester has read keeps memory, so it goes first.
+        role.quirks.resume((conn, qp, &role.in_flight));
         endpoint::resume(conn, qp);
     }
 

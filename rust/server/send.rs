@@ -135,7 +135,7 @@ fn not_written(ep: &Endpoint, mut reply: Reply<'_, Call>, credits: u32, why: Sen
         too_long(ep, call, (why, message.len()), credits);
         return Err(EMSGSIZE);
     };
-    let sent = role.quirks.send(&sender(ep), reply, readable, credits);
+    let sent = role.quirks.send(sender(ep), reply, readable, credits);
     sent.inspect_err(|_| ep.shared().force_close())?;
     session::replied(ep);
     Ok(())
@@ -156,9 +156,8 @@ pub(crate) fn give_up(ep: &Endpoint, (version, xid): (u32, u32), error: Error) {
 }
 
 /// Returns the objects that are needed to send a message of `quirks`.
-fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
-    let role = ep.role();
-    Sender::new((ep.shared(), ep.qp()), &role.in_flight)
+pub(crate) fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
+    (ep.shared(), ep.qp(), &ep.role().in_flight)
 }
 
 /// Answers a call that the service does not see, and applies the limits that the call sets. May
@@ -166,7 +165,7 @@ fn sender(ep: &Endpoint) -> Sender<'_, Responder> {
 #[cold]
 pub(crate) fn answer_here(ep: &Endpoint, call: &call::Call<'_>) {
     let role = ep.role();
-    let answer = role.quirks.answer(&sender(ep), call, role.calls.granted());
+    let answer = role.quirks.answer(sender(ep), call, role.calls.granted());
     let Ok((buf, len)) = answer else {
         return ep.shared().force_close();
     };

@@ -101,9 +101,9 @@ impl Exposure {
         true
     }
 
-    /// Handles an RDMA_DONE, or the end of the time that the requester has for it: the memory may
-    /// be reclaimed. Returns `false` if no memory was exposed. In that case an RDMA_DONE violates
-    /// the protocol.
+    /// Counts a reply no more: the requester can no longer reach its memory, after an RDMA_DONE or
+    /// the end of the time for it, or never could. Returns `false` if no reply was counted. In that
+    /// case an RDMA_DONE violates the protocol.
     //= 5666-3.8-2 server takes its memory back
     //= 5666-11-4 resources are recovered after time
     pub fn release(&mut self) -> bool {

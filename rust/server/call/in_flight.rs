@@ -137,8 +137,7 @@ struct InFlightState {
     /// The buffers of messages, in the order of posting, until they are reused. There is a place
     /// for each work request of the send queue.
     sent: Ring<SendBuf>,
-    /// Empty page lists for replies. A list keeps its allocations, so that a reply of the same size
-    /// allocates nothing.
+    /// Empty page lists for replies. Their allocations suffice for replies of the same size.
     sources: KVec<Source>,
     closed: bool,
 }
@@ -241,24 +240,25 @@ impl InFlight {
         }
     }
 
-    /// Posts a message without RDMA Writes, behind the registration of `regions`.
+    /// Takes a message, a buffer and a length, and posts it behind the registration of `regions`.
     ///
     /// # Errors
     ///
-    /// Those of [`Qp::post_send`]. The message has been dropped.
+    /// Those of [`Qp::post_send`]. The message was not taken.
     #[cfg(RPCRDMA_LEGACY)]
     #[cold]
     pub(crate) fn send_registering<C: Completions>(
         &self,
         qp: &Qp<C>,
         regions: &mut KVec<crate::rdma::mr::Mr>,
-        mut buf: SendBuf,
-        len: usize,
-    ) -> Result<u64, PostError> {
+        message: &mut Option<(SendBuf, usize)>,
+    ) -> Result<(), PostError> {
         let mut state = self.state.lock();
-        let position = qp.post_send(SEND, regions, &mut buf, len, false)?;
+        let (buf, len) = message.as_mut().ok_or(PostError::Invalid)?;
+        qp.post_send(SEND, regions, buf, *len, false)?;
+        let (buf, _) = message.take().ok_or(PostError::Invalid)?;
         state.keep_buffer(buf);
-        Ok(position)
+        Ok(())
     }
 
     /// Posts the RDMA Reads of a call, or parks them. Returns whether parked operations were

@@ -86,7 +86,10 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     };
     match verdict.take {
         Take::Done | Take::Drop => true,
-        _ => conn.role().quirks.received(conn, qp, &message),
+        _ => {
+            let role = conn.role();
+            role.quirks.received((conn, qp, &role.in_flight), &message)
+        }
     }
 }
 

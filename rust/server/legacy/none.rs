@@ -6,7 +6,6 @@
 //! `../legacy.rs` describes each item.
 
 use core::convert::Infallible;
-use core::marker::PhantomData;
 
 use kernel::prelude::*;
 use kernel::sync::Arc;
@@ -31,13 +30,7 @@ pub(crate) static SYSCTLS: [&dyn Sysctl; 0] = [];
 #[pin_data]
 pub(crate) struct Quirks {}
 
-pub(crate) struct Sender<'s, R: Role>(PhantomData<&'s R>);
-
-impl<'s, R: Role> Sender<'s, R> {
-    pub(crate) fn new(_queue: (&'s ConnOf<R>, &'s QpOf<R>), _in_flight: &'s InFlight) -> Self {
-        Self(PhantomData)
-    }
-}
+pub(crate) type Sender<'s, R> = (&'s ConnOf<R>, &'s QpOf<R>, &'s InFlight);
 
 pub(crate) type Readable = Infallible;
 
@@ -56,20 +49,14 @@ impl Quirks {
         Ok(0)
     }
 
-    pub(crate) fn received<R: Role>(
-        &self,
-        _conn: &ConnOf<R>,
-        _qp: &QpOf<R>,
-        _message: &Message<'_>,
-    ) -> bool {
+    pub(crate) fn received<R: Role>(&self, _to: Sender<'_, R>, _message: &Message<'_>) -> bool {
         false
     }
 
     #[cold]
     pub(crate) fn take<R: Role>(
         &self,
-        _conn: &ConnOf<R>,
-        _qp: &QpOf<R>,
+        _to: Sender<'_, R>,
         _bytes: &[u8],
         arrival: &Arrival<'_>,
     ) -> Result<Option<KVec<u8>>, Refusal> {
@@ -88,7 +75,7 @@ impl Quirks {
 
     pub(crate) fn answer<R: Role>(
         &self,
-        _to: &Sender<'_, R>,
+        _to: Sender<'_, R>,
         _call: &call::Call<'_>,
         _credits: u32,
     ) -> Result<(SendBuf, usize)> {
@@ -121,13 +108,15 @@ impl Quirks {
 
     pub(crate) fn send<R: Role>(
         &self,
-        _to: &Sender<'_, R>,
+        _to: Sender<'_, R>,
         _reply: Reply<'_, Call>,
         readable: Readable,
         _credits: u32,
     ) -> Result {
         match readable {}
     }
+
+    pub(crate) fn resume<R: Role>(&self, _to: Sender<'_, R>) {}
 
     pub(crate) fn invalidated(&self) {}
 

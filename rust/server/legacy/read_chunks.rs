@@ -11,13 +11,15 @@
 use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
-use crate::compat::code::ENOBUFS;
+use crate::compat::code::{ENOBUFS, ENOTCONN};
 use crate::proto::legacy::done::Exposure;
+use crate::rdma::buffer::SendBuf;
 use crate::rdma::mr::{DataDirection, Memory, Mr, MrPool};
 use crate::rdma::qp::{Completions, PostError, Qp};
 use crate::rdma::scatter::Source;
 use crate::server::call::budget::Permit;
-use crate::server::call::in_flight::INVALIDATION;
+use crate::server::call::in_flight::{lane, InFlight, INVALIDATION};
+use crate::server::config::SQ_FULL;
 use crate::sunrpc::time;
 use crate::sunrpc::xdr_buf::XdrBuf;
 
@@ -28,6 +30,19 @@ const SEGMENTS: usize = 8;
 /// Seconds within which the RDMA_DONE for a reply must arrive.
 const DEADLINE: usize = 30;
 
+/// How far a reply is.
+pub(super) enum Stage {
+    /// The message, a buffer and a length, is to be posted. After a failure within the chain the
+    /// requester may be able to reach some of the regions.
+    Unsent(Option<(SendBuf, usize)>),
+    /// The requester may read the reply.
+    Exposed,
+    /// The RDMA_DONE has arrived, and the invalidation of the regions is to be posted.
+    Done,
+    /// The invalidation was posted.
+    Invalidating,
+}
+
 /// A reply that the requester may read.
 pub(super) struct ReadChunkReply {
     pub(super) xid: u32,
@@ -35,15 +50,9 @@ pub(super) struct ReadChunkReply {
     /// The pages.
     pub(super) _source: Source,
     pub(super) permit: Permit,
-}
-
-/// A reply in the list.
-struct Listed {
-    reply: ReadChunkReply,
-    /// The time at which the reply was sent, in seconds.
-    since: usize,
-    /// The RDMA_DONE has arrived, and the invalidation of the regions was posted.
-    done: bool,
+    pub(super) stage: Stage,
+    /// The time at which the reply was sent, or is to be sent, in seconds.
+    pub(super) since: usize,
 }
 
 /// The replies of one connection that the requester may read.
@@ -56,8 +65,20 @@ pub(super) struct ReadChunkReplies {
 struct RepliesState {
     /// The regions; `None` if no reply may be a read chunk.
     pool: Option<Arc<MrPool>>,
+    /// Counts the replies in the list, and the places for others.
     record: Exposure,
-    list: KVec<Listed>,
+    /// A reply leaves the list when its regions are invalidated, or the queue pair is drained.
+    list: KVec<ReadChunkReply>,
+}
+
+/// A place in the list for a reply that is being prepared. Dropping the value gives it back; the
+/// caller holds no lock.
+pub(super) struct Place<'r>(&'r ReadChunkReplies);
+
+impl Drop for Place<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().record.release();
+    }
 }
 
 impl ReadChunkReplies {
@@ -87,106 +108,93 @@ impl ReadChunkReplies {
         Ok(())
     }
 
-    /// Returns the regions, if a further reply is permitted.
-    pub(super) fn pool(&self) -> Option<Arc<MrPool>> {
-        let state = self.state.lock();
-        // CAST: `usize` has at least 32 bits.
-        let allowed = state.list.len() < MOST as usize;
-        state.pool.clone().filter(|_| allowed)
+    /// Returns a place for a further reply, and the regions; `None` if no reply is permitted.
+    pub(super) fn place(&self) -> Option<(Place<'_>, Arc<MrPool>)> {
+        let mut state = self.state.lock();
+        let pool = state.pool.clone()?;
+        let exposed = state.record.try_expose();
+        exposed.then(|| (Place(self), pool))
     }
 
-    /// Returns the grant for a reply that is sent with `credits` credits: a credit is reserved for
-    /// each expected RDMA_DONE, that of this reply included.
+    /// Returns the grant for a reply with a place that is sent with `credits` credits: a credit is
+    /// reserved for each expected RDMA_DONE, that of this reply included.
     pub(super) fn grant(&self, credits: u32) -> u32 {
-        let record = &self.state.lock().record;
-        record.grant(credits).saturating_sub(1).max(1)
+        self.state.lock().record.grant(credits)
     }
 
     /// Returns the number of pages of the budget that the replies use.
     pub(super) fn pages(&self) -> usize {
         let list = &self.state.lock().list;
-        list.iter().map(|entry| entry.reply.permit.pages).sum()
+        list.iter().map(|reply| reply.permit.pages).sum()
     }
 
-    /// Adds a reply, and posts it by `post`. The lock is held meanwhile, so that the RDMA_DONE
-    /// finds the reply.
+    /// Adds a reply at its place. [`Self::resume`] posts its message.
     ///
     /// # Errors
     ///
-    /// Those of `post`; `EBUSY` if there are too many replies. After an error the regions are not
-    /// live, or the connection has failed.
-    pub(super) fn add(
-        &self,
-        mut reply: ReadChunkReply,
-        post: impl FnOnce(&mut KVec<Mr>) -> Result<u64, PostError>,
-    ) -> Result {
-        let mut state = self.state.lock();
-        if !state.record.try_expose() {
-            return Err(EBUSY);
-        }
-        let posted = post(&mut reply.regions);
-        if matches!(posted, Err(PostError::Full | PostError::Invalid)) {
-            state.record.release();
-            return posted.map(drop).map_err(Error::from);
-        }
-        // After a failure within the chain the requester may reach some of the regions.
-        let entry = Listed {
-            reply,
-            since: time::seconds(),
-            done: false,
-        };
-        // The record bounds the list, whose capacity is the bound.
-        let refused = state.list.push_within_capacity(entry);
-        drop(state);
-        drop(refused);
-        posted.map(drop).map_err(Error::from)
+    /// `ENOTCONN`: the connection was closed.
+    pub(super) fn add(&self, place: Place<'_>, reply: ReadChunkReply) -> Result {
+        // The list has room for every place, until the connection is closed.
+        let added = self.state.lock().list.push_within_capacity(reply);
+        added.map_err(|_| ENOTCONN)?;
+        // The reply has the place from now on.
+        core::mem::forget(place);
+        Ok(())
     }
 
-    /// Handles an RDMA_DONE: posts the invalidation of the reply's regions. Returns the bytes that
-    /// the requester could read; zero if there is no such reply.
-    ///
-    /// # Errors
-    ///
-    /// Those of [`Qp::post_invalidate`]: the connection must be closed.
-    pub(super) fn done<C: Completions>(&self, qp: &Qp<C>, xid: u32) -> Result<usize, PostError> {
+    /// Handles an RDMA_DONE. [`Self::resume`] posts the invalidation of the reply's regions.
+    /// Returns the bytes that the requester could read; zero if there is no such reply.
+    pub(super) fn done(&self, xid: u32) -> usize {
         let mut state = self.state.lock();
-        let RepliesState { record, list, .. } = &mut *state;
-        let mut waiting = list.iter_mut().filter(|entry| !entry.done);
-        let Some(entry) = waiting.find(|entry| entry.reply.xid == xid) else {
-            return Ok(0);
+        let exposed = |r: &&mut ReadChunkReply| r.xid == xid && matches!(r.stage, Stage::Exposed);
+        let Some(reply) = state.list.iter_mut().find(exposed) else {
+            return 0;
         };
-        entry.done = true;
-        record.release();
+        reply.stage = Stage::Done;
         // CAST: `usize` has at least 32 bits.
-        let bytes = entry
-            .reply
-            .regions
-            .iter()
-            .map(|region| region.len() as usize);
-        let bytes = bytes.sum();
-        qp.post_invalidate(INVALIDATION, &mut entry.reply.regions)?;
-        Ok(bytes)
+        reply.regions.iter().map(|r| r.len() as usize).sum()
+    }
+
+    /// Posts messages and invalidations while there is space on the send queue. The lock is held
+    /// meanwhile, so that an RDMA_DONE finds its reply.
+    ///
+    /// # Errors
+    ///
+    /// Those of posting: the connection must be closed.
+    pub(super) fn resume<C: Completions>(
+        &self,
+        in_flight: &InFlight,
+        qp: &Qp<C>,
+    ) -> Result<(), PostError> {
+        let list = &mut self.state.lock().list;
+        let mut replies = list.iter_mut();
+        let posted = replies.try_for_each(|reply| reply.post(in_flight, qp));
+        if posted != Err(PostError::Full) {
+            return posted;
+        }
+        SQ_FULL.add(lane(qp), 1);
+        Ok(())
     }
 
     /// Frees the replies whose regions are invalidated.
     pub(super) fn reap(&self) {
         loop {
             let mut state = self.state.lock();
-            let gone = state.list.iter_mut().position(Listed::is_gone);
-            let entry = gone.and_then(|at| state.list.remove(at).ok());
-            drop(state);
-            if entry.is_none() {
+            let gone = state.list.iter_mut().position(ReadChunkReply::is_gone);
+            let Some(reply) = gone.and_then(|at| state.list.remove(at).ok()) else {
                 return;
-            }
+            };
+            state.record.release();
+            drop(state);
+            drop(reply);
         }
     }
 
     /// Returns the XID of a reply whose RDMA_DONE is overdue.
     pub(super) fn overdue(&self) -> Option<u32> {
         let (now, state) = (time::seconds(), self.state.lock());
-        let mut waiting = state.list.iter().filter(|entry| !entry.done);
-        let late = waiting.find(|entry| now.wrapping_sub(entry.since) > DEADLINE);
-        late.map(|entry| entry.reply.xid)
+        let late = |r: &&ReadChunkReply| now.wrapping_sub(r.since) > DEADLINE && !r.is_done();
+        state.list.iter().find(late).map(|reply| reply.xid)
     }
 
     /// Drops all replies and the regions, after the queue pair has been drained. May sleep.
@@ -198,16 +206,38 @@ impl ReadChunkReplies {
     }
 }
 
-impl Listed {
+impl ReadChunkReply {
+    /// Posts the message, or the invalidation of the regions, if it is due.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Qp::post_send`] and [`Qp::post_invalidate`]. The stage stays.
+    fn post<C: Completions>(&mut self, in_flight: &InFlight, qp: &Qp<C>) -> Result<(), PostError> {
+        let regions = &mut self.regions;
+        let next = match &mut self.stage {
+            Stage::Unsent(message) => {
+                in_flight.send_registering(qp, regions, message)?;
+                Stage::Exposed
+            }
+            Stage::Done => {
+                qp.post_invalidate(INVALIDATION, regions)?;
+                Stage::Invalidating
+            }
+            Stage::Exposed | Stage::Invalidating => return Ok(()),
+        };
+        (self.stage, self.since) = (next, time::seconds());
+        Ok(())
+    }
+
+    /// Returns whether the RDMA_DONE has arrived.
+    fn is_done(&self) -> bool {
+        matches!(self.stage, Stage::Done | Stage::Invalidating)
+    }
+
     /// Returns whether the requester can no longer read the reply.
     fn is_gone(&mut self) -> bool {
-        // Every region is checked, so that each becomes idle.
-        let live = self
-            .reply
-            .regions
-            .iter_mut()
-            .filter_map(|region| (!region.invalidated()).then_some(()));
-        self.done && live.count() == 0
+        let invalidating = matches!(self.stage, Stage::Invalidating);
+        invalidating && self.regions.iter_mut().all(Mr::invalidated)
     }
 }
 

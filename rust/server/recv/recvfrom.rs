@@ -69,7 +69,7 @@ fn take_other<'a>(
     let rest = match arrival {
         Ok(arrival) => {
             let quirks = &ep.role().quirks;
-            quirks.take(ep.shared(), ep.qp(), bytes, arrival)
+            quirks.take(send::sender(ep), bytes, arrival)
         }
         Err(refusal) => Err(*refusal),
     };
