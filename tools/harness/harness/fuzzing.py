@@ -18,7 +18,7 @@ from . import build
 
 TARGETS = (
     *("client_one", "client_two", "client_old", "client_slow"),
-    *("server_one", "server_two", "server_iwarp"),
+    *("server_one", "server_two", "server_iwarp", "server_old"),
 )
 #: The first inputs, a line of events for each.
 SEEDS = build.HARNESS / "seeds.txt"

@@ -14,16 +14,21 @@ static struct h_rpc *rpcs[RPCS];
 static bool calling;
 static u32 last_xid;
 
-static void begin(void)
+static void start(void)
 {
 	h_serve_size = 32768;
-	h_load();
 	h_tune("max_requests", REQUESTS);
 	h_serve_start(THREADS);
 	h_cm_request();
 	h_settle();
 	h_expect(h_qp, "the connection is not accepted");
 	h_ready = true;
+}
+
+static void begin(void)
+{
+	h_load();
+	start();
 }
 
 static void begin_one(void)
@@ -44,6 +49,16 @@ static void begin_iwarp(void)
 	h_iwarp = true;
 	h_answer.remote_invalidation = false;
 	begin();
+}
+
+/* A requester of RFC 5666, which reads replies. The driver sleeps while it maps a region. */
+static void begin_old(void)
+{
+	h_slow_mapping = true;
+	h_answer.send = 0;
+	h_load();
+	h_tune("read_chunks", 1);
+	start();
 }
 
 static bool can_send(void)
@@ -210,6 +225,15 @@ static void done(void)
 	h_arrive(h_qp, message, out.len, 0);
 }
 
+/* The driver ends the mapping of a region. */
+static void mapped(void)
+{
+	if (!h_map_waits())
+		return;
+	h_event("a region is mapped");
+	h_map_go();
+}
+
 /* Another requester connects; or the same one, again. */
 static void request(void)
 {
@@ -372,11 +396,13 @@ static const struct h_happening events[] = {
 	{ "immediate", h_fuzz_immediate },
 	{ "memory", h_fuzz_memory },
 	{ "resize", h_fuzz_ask },
+	{ "mapped", mapped },
 };
 
 const struct h_target h_server_targets[] = {
 	{ "server_one", begin_one, events, ARRAY_SIZE(events), end },
 	{ "server_two", begin_two, events, ARRAY_SIZE(events), end },
 	{ "server_iwarp", begin_iwarp, events, ARRAY_SIZE(events), end },
+	{ "server_old", begin_old, events, ARRAY_SIZE(events), end },
 	{ }
 };

@@ -33,6 +33,7 @@
  *   reconnect.c		scenarios of a second connection, and what it allocates
  *   growth.c		scenarios of Receives whose size changes
  *   pulled.c		scenarios of replies that are read chunks
+ *   exposed.c		scenarios of replies that the server exposes as read chunks
  *   flood.c		scenarios of send queues that are full, or too long for the device
  *   malformed.c	scenarios of messages that break the protocol
  *   grants.c		scenarios of the numbers of credits that a peer grants
@@ -177,6 +178,7 @@ struct h_faults {
 	bool marker;			/* posting fails in the error state: the drain then fails */
 	bool receives;			/* posting Receives fails */
 	bool invalidation;		/* posting a LOCAL_INV fails */
+	unsigned int posts;		/* the number of the next work request that is refused */
 	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
 	int identifier;			/* the error of making an identifier */
 	int listen;			/* the error of listening */
@@ -490,6 +492,8 @@ void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be act
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 extern u32 h_granted;		/* the credits that the last reply grants */
+void h_done(u32 xid);		/* sends RDMA_DONE for the reply to a call */
+extern u32 h_pulled_key;	/* an R_key of the last reply that was read chunks */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 /* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
 enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };

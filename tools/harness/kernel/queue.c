@@ -241,6 +241,7 @@ static struct h_wr *make_gathered(const struct ib_send_wr *wr)
 int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_send_wr **bad)
 {
 	struct h_qp *qp = pair_of(ib);
+	int error = 0;
 
 	if ((h_faults.marker && qp->broken) ||
 	    (h_faults.invalidation && wr->opcode == IB_WR_LOCAL_INV)) {
@@ -248,14 +249,20 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 		return -EINVAL;
 	}
 	for (; wr; wr = wr->next) {
-		struct h_wr *mine = has_sges(wr) ? make_gathered(wr) : make(wr->wr_cqe, NULL, 0);
+		struct h_wr *mine;
 
+		if (h_faults.posts && !--h_faults.posts) {
+			*bad = wr;
+			error = -EINVAL;
+			break;
+		}
+		mine = has_sges(wr) ? make_gathered(wr) : make(wr->wr_cqe, NULL, 0);
 		note(mine, wr);
 		list_add_tail(&mine->list, &qp->sq);
 		check_posting(qp, ++qp->sq_len, qp->cap.max_send_wr);
 	}
 	h_qp_execute(qp);
-	return 0;
+	return error;
 }
 
 int h_post_recv(struct ib_qp *ib, const struct ib_recv_wr *wr, const struct ib_recv_wr **bad)

@@ -194,6 +194,18 @@ void h_configure(u32 reads)
 	h_expect(configured, "CONF_RDMA is not answered");
 }
 
+void h_done(u32 xid)
+{
+	const u32 words[] = { xid, 1, CREDITS, H_DONE };
+	u8 message[sizeof(words)];
+	struct h_writer out = { message };
+	u32 i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, message, out.len, 0);
+}
+
 u32 h_granted;
 
 void h_requester_reset(void)
@@ -336,6 +348,46 @@ static void check_header(struct h_cursor *in, const struct call *call)
 	check_chunk(in, call, has_reply_chunk(call), is_long(call) ? call->writable : 0);
 }
 
+u32 h_pulled_key;
+
+/* Whether a reply is in read chunks: RDMA_NOMSG with a read list. */
+static bool is_exposed(const u8 *message, u32 len)
+{
+	return len > REFUSAL && get_unaligned_be32(message + 12) == 1 &&
+	       get_unaligned_be32(message + 16);
+}
+
+/* Reads a reply whose read chunks are at position zero. */
+static void pull(struct h_cursor *in, const struct call *call)
+{
+	static u8 reply[2 << 20] H_SCRATCH;
+	struct h_cursor pulled = { reply };
+	u64 addr;
+	u32 len;
+
+	expect(in, 1, "the version");
+	h_granted = h_word(in);
+	if (!h_granted)
+		h_violation("a reply grants no credit");
+	expect(in, 1, "the type");
+	while (h_word(in)) {
+		expect(in, 0, "the position of a read chunk");
+		h_pulled_key = h_word(in);
+		len = h_word(in);
+		addr = (u64)h_word(in) << 32;
+		addr |= h_word(in);
+		h_expect(len <= sizeof(reply) - pulled.left, "a reply is too long");
+		h_peer_access(h_qp, h_pulled_key, addr, reply + pulled.left, len, false);
+		pulled.left += len;
+	}
+	expect(in, 0, "the write list");
+	expect(in, 0, "the reply chunk");
+	check_results(&pulled, call);
+	check_inline_payload(&pulled, call);
+	if (pulled.left || in->left)
+		h_violation("a reply has %u bytes too many", pulled.left + in->left);
+}
+
 /* All chunks of a call have one R_key, so the reply invalidates it if both sides have set R. */
 static void check_invalidated(const struct call *call, u32 key)
 {
@@ -425,6 +477,8 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 		call->refused = true;
 		return;
 	}
+	if (is_exposed(message, len))
+		return pull(&in, call);
 	room = (struct h_cursor) { call->memory, call->writable };
 	whole = is_long(call);
 	check_header(&in, call);

@@ -48,6 +48,16 @@ void h_no_queue(void);
 /* --- conf.c --- */
 void h_single_reads(void);
 
+/* --- exposed.c --- */
+void h_exposed(void);
+void h_exposed_limit(void);
+void h_exposed_until_invalidated(void);
+void h_exposed_in_turn(void);
+void h_exposed_too_late(void);
+void h_exposed_in_part(void);
+void h_exposed_in_flood(void);
+void h_exposed_in_flood_lost(void);
+
 /* --- refused.c --- */
 void h_receives_refused(void);
 void h_class_refused(void);
