@@ -310,9 +310,8 @@ fn trace_output(owner: &impl XprtRef, output: &Output) {
 
 /// Returns whether a message concerns the session alone.
 const fn is_control(message: &Message<'_>, take: Take) -> bool {
-    match message.body() {
-        Body::Optional { .. } => true,
-        Body::Error(_) => matches!(take, Take::Done),
-        _ => false,
-    }
+    matches!(
+        (message.body(), take),
+        (Body::Optional { .. }, _) | (Body::Error(_), Take::Done)
+    )
 }
