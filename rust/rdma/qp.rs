@@ -224,6 +224,11 @@ impl<C: Completions> Qp<C> {
         self.sending.lock().queue.room()
     }
 
+    /// Returns the number of Receives that have completed, modulo 2^32.
+    pub(crate) fn arrived(&self) -> u32 {
+        self.recv_queue.arrived()
+    }
+
     /// Returns the number of Receives that are posted, and of all.
     pub(crate) fn receives(&self) -> (u32, u32) {
         self.recv_queue.counts()

@@ -293,6 +293,11 @@ impl RecvQueue {
         write_once(&self.completed, worker.completed);
     }
 
+    /// Returns the number of Receives that have completed, modulo 2^32.
+    pub(in super::super) fn arrived(&self) -> u32 {
+        self.completed.load(Relaxed)
+    }
+
     /// Returns whether as many Receives have completed as were posted. A Receive whose message is
     /// held has completed. The answer is final once the queue is closed.
     pub(in super::super) fn is_flushed(&self) -> bool {
