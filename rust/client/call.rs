@@ -159,8 +159,8 @@ impl<'a> SlotTable<'a> {
             .any(|slot| slot.lock().contents.has_shorter_buffer(len))
     }
 
-    /// Gives each idle slot a send buffer of `len` bytes. The other slots get theirs later. If
-    /// memory is short, a slot keeps its buffer and sends shorter messages.
+    /// Gives each idle slot that was ever used a send buffer of `len` bytes. The other slots get
+    /// theirs later. If memory is short, a slot keeps its buffer and sends shorter messages.
     pub(in crate::client) fn lengthen_buffers(self, ep: &Endpoint, len: usize) {
         for slot in self.slots() {
             if lengthen_buffer(slot, ep, len).is_err() {

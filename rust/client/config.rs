@@ -11,7 +11,7 @@ use crate::compat::casts::u32_as_usize;
 use crate::conn::connection::{Demand, Queues};
 use crate::mem::SockAddr;
 use crate::proto::backward;
-use crate::proto::session::{least_receive, SPARE_RECEIVES};
+use crate::proto::session::{least_receive, size, SPARE_RECEIVES};
 use crate::proto::version::Setting;
 use crate::rdma::device::Limits;
 use crate::rdma::qp::holds_chain;
@@ -36,6 +36,8 @@ pub(crate) struct Config {
 pub(super) static SLOTS: IntSysctl = IntSysctl::new(c"rdma_slot_table_entries", 128, 4, 16384);
 static INLINE_READ: IntSysctl = IntSysctl::new(c"rdma_max_inline_read", 4096, 1024, 65536);
 static INLINE_WRITE: IntSysctl = IntSysctl::new(c"rdma_max_inline_write", 4096, 1024, 65536);
+/// Connections at work use a larger size where nobody has set one.
+static INLINE_AUTO: IntSysctl = IntSysctl::new(c"rdma_inline_auto", 1, 0, 1);
 /// The version that is tried first: see [`Setting`].
 static VERSION: EnumSysctl = EnumSysctl::new(c"rdma_version", &["1", "2", "auto"], 2);
 /// The largest alignment in bytes for the payload of an inline call. The payload is not aligned if
@@ -55,10 +57,11 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc";
 
 /// The tunables: names, defaults and ranges of the stock module, and those that only this module
 /// has.
-pub(crate) static KNOBS: [&dyn Sysctl; 9] = [
+pub(crate) static KNOBS: [&dyn Sysctl; 10] = [
     &SLOTS,
     &INLINE_READ,
     &INLINE_WRITE,
+    &INLINE_AUTO,
     &PADDING,
     &MEMREG,
     &PAD_OPTIMIZE,
@@ -68,12 +71,14 @@ pub(crate) static KNOBS: [&dyn Sysctl; 9] = [
 ];
 
 impl Config {
-    /// Makes the configuration of a transport with this number of slots.
-    pub(crate) fn new(slots: u32) -> Self {
+    /// Makes the configuration of a transport with this number of slots, or of a connection that
+    /// is at work in version two.
+    pub(crate) fn new(slots: u32, is_at_work: bool) -> Self {
+        let automatic = is_at_work && INLINE_AUTO.get() != 0;
         Self {
             slots,
-            inline_send: INLINE_WRITE.get(),
-            inline_receive: INLINE_READ.get(),
+            inline_send: size(INLINE_WRITE.get(), automatic),
+            inline_receive: size(INLINE_READ.get(), automatic),
             version: match VERSION.get() {
                 0 => Setting::One,
                 1 => Setting::Two,
@@ -82,10 +87,10 @@ impl Config {
         }
     }
 
-    /// Returns the configuration of the transport's next connection: with the thresholds as they
-    /// are tuned now.
-    pub(crate) fn refreshed(&self) -> Self {
-        Self::new(self.slots)
+    /// Returns the configuration with the thresholds as they are tuned now: of the transport's next
+    /// connection, or of one that is at work in version two.
+    pub(crate) fn refreshed(&self, is_at_work: bool) -> Self {
+        Self::new(self.slots, is_at_work)
     }
 
     /// Returns the size of the Receives to post, in bytes.

@@ -19,7 +19,7 @@ use core::ops::Deref;
 use kernel::alloc::allocator::KVmalloc;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
+use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::workqueue::{Work, WorkItem};
 
@@ -54,11 +54,6 @@ pub(super) struct Requester {
     pub(super) credits: CallCredits,
     /// The server's silence.
     pub(super) silence: Silence,
-    /// The longest message that we send inline, in bytes, as the session has applied it. Only the
-    /// transport's watch changes this size and `receive_size`.
-    pub(super) send_size: Atomic<u32>,
-    /// The size of our Receives in bytes, as the session has applied it.
-    pub(super) receive_size: Atomic<u32>,
     /// The forms of messages that only some servers use.
     #[pin]
     pub(super) quirks: Quirks,
@@ -77,8 +72,6 @@ impl Requester {
         pin_init!(Self {
             credits <- CallCredits::new(credits),
             silence: Silence::new(),
-            send_size: Atomic::new(0),
-            receive_size: Atomic::new(0),
             quirks <- Quirks::new(),
         })
     }

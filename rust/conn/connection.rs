@@ -22,6 +22,7 @@ use crate::rdma::device::Limits;
 use crate::rdma::mr::PoolCounts;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Qp, QpConfig, DRAIN_SEND_WRS};
+use crate::wire::Version;
 
 /// An established connection.
 ///
@@ -115,6 +116,19 @@ impl<R: Role> Connection<R> {
         self.parts.lifecycle.on(Event::Close);
         self.qp().drain();
         self.shared().close();
+    }
+
+    /// Returns whether the connection speaks version two and was ever at work: [`MESSAGES`] have
+    /// arrived between two calls of this method, and one for each Receive. Only the watch calls
+    /// this.
+    pub(crate) fn is_at_work(&self) -> bool {
+        let session = &self.shared().session;
+        let (arrived, (_, receives)) = (self.qp().arrived(), self.qp().receives());
+        let since = arrived.wrapping_sub(session.arrived.xchg(arrived, Relaxed));
+        if since >= receives.max(MESSAGES) && self.shared().version() == Version::Two {
+            session.at_work.store(true, Relaxed);
+        }
+        session.at_work.load(Relaxed)
     }
 
     /// Returns whether the session requests Receives of another size.
@@ -233,6 +247,9 @@ pub(crate) fn post_receives<R: Role>(
     }
     posted
 }
+
+/// The least number of messages between two looks of the watch that make a connection one at work.
+const MESSAGES: u32 = 128;
 
 /// A quarter of the Receives is posted in one batch.
 const RECEIVE_BATCHES: u32 = 4;

@@ -7,7 +7,7 @@
 //! from one buffer, one at a time, so that they never wait for memory.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{AtomicFlag, Relaxed};
+use kernel::sync::atomic::{Atomic, AtomicFlag, Relaxed};
 use kernel::sync::{new_spinlock, SpinLock};
 use kernel::time::{Instant, Monotonic};
 
@@ -36,6 +36,10 @@ pub(super) struct SharedSession {
     made: Instant<Monotonic>,
     /// Receives are being enlarged.
     pub(super) growing: AtomicFlag,
+    /// The number of messages at the latest look of the watch.
+    pub(super) arrived: Atomic<u32>,
+    /// The watch has found the connection at work.
+    pub(super) at_work: AtomicFlag,
     /// Present from the handshake until the connection is closed.
     #[pin]
     current: SpinLock<Option<KBox<Current>>>,
@@ -59,6 +63,8 @@ impl SharedSession {
             terms: TermsWord::new(),
             made: Instant::now(),
             growing: AtomicFlag::new(false),
+            arrived: Atomic::new(0),
+            at_work: AtomicFlag::new(false),
             current <- new_spinlock!(None, "rpcrdma::SharedSession::current"),
         })
     }
@@ -310,9 +316,8 @@ fn trace_output(owner: &impl XprtRef, output: &Output) {
 
 /// Returns whether a message concerns the session alone.
 const fn is_control(message: &Message<'_>, take: Take) -> bool {
-    match message.body() {
-        Body::Optional { .. } => true,
-        Body::Error(_) => matches!(take, Take::Done),
-        _ => false,
-    }
+    matches!(
+        (message.body(), take),
+        (Body::Optional { .. }, _) | (Body::Error(_), Take::Done)
+    )
 }

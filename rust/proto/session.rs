@@ -86,6 +86,20 @@ pub const fn least_receive(may_use_two: bool, wanted: u32) -> u32 {
     }
 }
 
+/// The size of messages in bytes on a connection at work, if nobody has set a size: 4096 bytes of
+/// data, and the headers of a READ or WRITE.
+pub const AT_WORK: u32 = 8192;
+
+/// Returns the size of messages to use if `set` is the setting. A setting that has its default
+/// counts as not set, and then [`AT_WORK`] is used if `automatic` is set.
+pub const fn size(set: u32, automatic: bool) -> u32 {
+    if automatic && set == Version::Two.default_inline() {
+        AT_WORK
+    } else {
+        set
+    }
+}
+
 /// The side of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {

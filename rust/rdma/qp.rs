@@ -15,7 +15,7 @@ use super::cm::{CmHandler, CmId, Ident};
 use super::cq::Cq;
 use super::pd::Pd;
 use super::progress::Progress;
-use super::recv::queue::{RecvConfig, RecvQueue};
+use super::recv::queue::RecvQueue;
 pub(crate) use super::scatter::Remote;
 use crate::mem::MemallocScope;
 use crate::raw as bindings;
@@ -53,7 +53,7 @@ pub(crate) struct QpConfig {
     pub(crate) send_sge: u32,
     /// Number of tags. They are numbered from 0.
     pub(crate) tags: u32,
-    /// Size of a Receive buffer in bytes.
+    /// Size of a Receive buffer in bytes, until [`Qp::enlarge_receives`] is called.
     pub(crate) recv_size: usize,
     /// Number of Receives that are posted together. At any time fewer than that number are idle;
     /// those whose message is held are not counted.
@@ -61,16 +61,6 @@ pub(crate) struct QpConfig {
 }
 
 impl QpConfig {
-    /// Returns the number and the size of the Receives.
-    fn receives(&self) -> RecvConfig {
-        RecvConfig {
-            count: self.recv_wr,
-            max: self.recv_max,
-            size: self.recv_size,
-            batch: self.recv_batch,
-        }
-    }
-
     /// Returns the number of completion entries that the two queues need.
     fn entries(&self) -> Option<u32> {
         self.send_wr.checked_add(self.recv_max)
@@ -234,6 +224,11 @@ impl<C: Completions> Qp<C> {
         self.sending.lock().queue.room()
     }
 
+    /// Returns the number of Receives that have completed, modulo 2^32.
+    pub(crate) fn arrived(&self) -> u32 {
+        self.recv_queue.arrived()
+    }
+
     /// Returns the number of Receives that are posted, and of all.
     pub(crate) fn receives(&self) -> (u32, u32) {
         self.recv_queue.counts()
@@ -302,7 +297,7 @@ impl<C: Completions> Qp<C> {
     ) -> Result<impl PinInit<Self> + use<'a, C>> {
         let tags = Tags::new(pd.allocator(), config.tags, Self::send_done)?;
         let progress = Progress::new()?;
-        let recv_queue = RecvQueue::new(pd, config.receives(), &progress, Self::recv_done)?;
+        let recv_queue = RecvQueue::new(pd, *config, &progress, Self::recv_done)?;
         let sending = Sending {
             queue: SendQueue::new(pd.allocator(), config.send_wr)?,
             open: true,

@@ -10,7 +10,7 @@ use kernel::prelude::*;
 use crate::conn::connection::{Demand, Queues};
 use crate::proto::responder::grant::Grant;
 use crate::proto::responder::limits::Limits;
-use crate::proto::session::SPARE_RECEIVES;
+use crate::proto::session::{size, SPARE_RECEIVES};
 use crate::rdma::cq::DRAIN_ENTRIES;
 use crate::rdma::device;
 use crate::rdma::qp::DRAIN_SEND_WRS;
@@ -23,7 +23,11 @@ pub(crate) static MAX_REQUESTS: IntSysctl = IntSysctl::new(c"max_requests", 128,
 
 /// The inline threshold in bytes, transport header included: the longest message that is received
 /// inline, and the longest that is sent inline if the requester accepts that length.
-pub(crate) static MAX_REQ_SIZE: IntSysctl = IntSysctl::new(c"max_req_size", 4096, 4096, 65536);
+static MAX_REQ_SIZE: IntSysctl = IntSysctl::new(c"max_req_size", 4096, 4096, 65536);
+
+/// Connections at work use a larger threshold if nobody has set one. The stock module has no such
+/// setting.
+static INLINE_AUTO: IntSysctl = IntSysctl::new(c"inline_auto", 1, 0, 1);
 
 /// The highest version of RPC-over-RDMA that is served. The stock module has no such setting.
 static MAX_VERSION: IntSysctl = IntSysctl::new(c"max_version", 2, 1, 2);
@@ -79,10 +83,11 @@ const fn zero(name: &'static CStr) -> IntSysctl {
 pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
-/// the last two entries, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [&dyn Sysctl; 15] = [
+/// some entries, which only this module has. `quirks` has further ones.
+pub(crate) static SYSCTLS: [&dyn Sysctl; 16] = [
     &MAX_REQUESTS,
     &MAX_REQ_SIZE,
+    &INLINE_AUTO,
     &READ_DEPTH,
     &READS,
     &RECEIVED,
@@ -120,6 +125,11 @@ impl ConnConfig {
             inline: MAX_REQ_SIZE.get(),
             versions: versions(),
         }
+    }
+
+    /// Returns the inline threshold in bytes of a connection that may be at work in version two.
+    pub(crate) fn threshold(is_at_work: bool) -> u32 {
+        size(MAX_REQ_SIZE.get(), is_at_work && INLINE_AUTO.get() != 0)
     }
 
     /// Returns the private data (RFC 8797 section 4) of this side for a device. A device without

@@ -73,7 +73,7 @@ check-oldest: lab-deps
 #: SERVER_PAGES= the size of the server's pages; default: PAGES, or 4k with SERVER_ARCH
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
-#: SIZES=1 make bench measures the savings of version two and larger messages, with ours on both sides
+#: SIZES=1 make bench measures the savings of version two and larger messages, with the same module on both sides
 #: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: DMA=none|iommu|swiotlb how the guests' device reaches memory (Documentation/lab-device.rst)

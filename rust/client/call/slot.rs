@@ -485,9 +485,10 @@ impl Contents {
         self.out.replace(buf)
     }
 
-    /// Returns whether there is a send buffer, of less than `len` bytes.
+    /// Returns whether the send buffer of a slot that was ever used has less than `len` bytes.
     pub(super) fn has_shorter_buffer(&self, len: usize) -> bool {
-        self.out.as_ref().is_some_and(|out| out.capacity() < len)
+        let out = self.out.as_ref().filter(|_| self.xid != 0);
+        out.is_some_and(|out| out.capacity() < len)
     }
 
     /// Returns the message to send, if there is a send buffer.

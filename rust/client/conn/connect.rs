@@ -63,7 +63,7 @@ pub(in crate::client) fn connect(
     xprt: &Xprt<Client>,
     epoch: u32,
 ) -> Result<Arc<Endpoint>, ConnectError> {
-    let config = &client.config.refreshed();
+    let config = &client.config.refreshed(false);
     let owner = xprt.handle();
     let (cm, lifecycle) = identifier(xprt).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;

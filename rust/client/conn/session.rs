@@ -6,7 +6,7 @@
 //! also handles operations without an RPC, and messages that cannot be decoded.
 
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
+use kernel::sync::atomic::Relaxed;
 use kernel::sync::Arc;
 
 use kernel::workqueue::WorkItem;
@@ -69,8 +69,6 @@ pub(super) fn begin(
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    role.send_size.store(config.send, Relaxed);
-    role.receive_size.store(config.receive, Relaxed);
     conn.begin_session(config, buffer)
 }
 
@@ -259,25 +257,16 @@ fn void(conn: &Conn) {
     }
 }
 
-/// Notifies the session of the time and of changed settings. Process context; does not sleep.
+/// Notifies the session of the time and of the settings. Process context; does not sleep.
 pub(in crate::client) fn check(ep: &Arc<Endpoint>, config: &Config) {
-    let (conn, role) = (ep.shared(), ep.requester());
+    let conn = ep.shared();
     if !conn.terms().concerns_session() {
         return;
     }
-    let changed = |size: &Atomic<u32>, now: u32| size.xchg(now, Relaxed) != now;
-    let send = changed(&role.send_size, config.inline_send).then_some(config.inline_send);
-    let receive =
-        changed(&role.receive_size, config.receive_size()).then_some(config.receive_size());
     conn.with_session(|session, now| {
         session.on_timer(now);
-        if let Some(size) = receive {
-            session.want_receive(size);
-        }
-        if let Some(size) = send {
-            // The server need not post larger Receives than we use.
-            session.want_send(size);
-        }
+        // The server need not post larger Receives than we use.
+        session.follow(config.receive_size(), config.inline_send);
     });
     conn.pump(ep.qp());
     if ep.wants_receives() || SlotTable::of(conn.owner()).has_shorter_buffer(longest(ep)) {

@@ -6,7 +6,7 @@
 use super::super::super::wire::xchar::{request, update, Characteristic};
 use super::super::super::wire::Direction;
 use super::super::inline::Thresholds;
-use super::super::session::{Announced, Body, Config, Output, Session, PAUSE_MS};
+use super::super::session::{size, Announced, Body, Config, Output, Session, AT_WORK, PAUSE_MS};
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
 use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, SERVER, TWO};
@@ -21,6 +21,7 @@ pub fn check() -> Check {
     check_silent()?;
     check_limits()?;
     check_orders()?;
+    check_automatic()?;
     check_busy()?;
     check_told()?;
     check_foreign()?;
@@ -234,6 +235,55 @@ fn check_orders() -> Check {
         }
     }
     Ok(())
+}
+
+/// On a connection at work a setting with its default gives way to a larger size, whichever end
+/// finds that first. Each look repeats the size, which changes nothing: not even a size that the
+/// peer has asked for since.
+//~ XC-4.4-2 unrequested change may be announced
+fn check_automatic() -> Check {
+    for (set, at_work, used) in [
+        (4096, false, 4096),
+        (4096, true, AT_WORK),
+        (1024, true, 1024),
+        (16384, true, 16384),
+    ] {
+        ensure!(size(set, at_work) == used, "the size in use");
+    }
+    let (client, server) = ends(4096, 4096);
+    for client_first in [true, false] {
+        let mut pair = Pair::new(client, server)?;
+        settle(&mut pair)?;
+        let (one, other) = match client_first {
+            true => (&mut pair.client, &mut pair.server),
+            false => (&mut pair.server, &mut pair.client),
+        };
+        one.follow(AT_WORK, AT_WORK);
+        other.follow(4096, 4096);
+        settle(&mut pair)?;
+        let t = *pair.client.terms();
+        ensure!((t.send, t.expected) == (4096, 4096), "one end alone");
+        both_at_work(&mut pair)?;
+        let (c, s) = (*pair.client.terms(), *pair.server.terms());
+        ensure!((c.send, c.expected) == (AT_WORK, AT_WORK), "client");
+        ensure!((s.send, s.receive) == (AT_WORK, AT_WORK), "server");
+        ensure!(both_at_work(&mut pair)? == [None; 8], "repeated");
+        pair.client.follow(AT_WORK, 2048);
+        settle(&mut pair)?;
+        pair.server.follow(AT_WORK, AT_WORK);
+        settle(&mut pair)?;
+        ensure!(pair.server.terms().receive == 2048, "as the client asks");
+    }
+    Ok(())
+}
+
+/// Both ends look, and find the connection at work. Returns the first control messages.
+fn both_at_work(pair: &mut Pair) -> Result<[Option<Body>; 8], &'static str> {
+    pair.client.follow(AT_WORK, AT_WORK);
+    pair.server.follow(AT_WORK, AT_WORK);
+    let sent = pair.run()?;
+    settle(pair)?;
+    Ok(sent)
 }
 
 /// Runs until neither end has a message to send.

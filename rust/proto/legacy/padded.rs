@@ -321,7 +321,8 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
 
 /// Returns what the credential says about the arguments.
 fn protection(flavor: u32, credential: &[u8]) -> Protection {
-    let mut words = credential.chunks_exact(4).map(word_of);
+    let word = |bytes: &[u8]| bytes.first_chunk().copied().map_or(0, u32::from_be_bytes);
+    let mut words = credential.chunks_exact(4).map(word);
     // Version, procedure, sequence number and service.
     let (_, procedure, _, service) = (words.next(), words.next(), words.next(), words.next());
     match (flavor, procedure, service) {
@@ -329,10 +330,6 @@ fn protection(flavor: u32, credential: &[u8]) -> Protection {
         (GSS, Some(0), Some(3)) | (GSS, Some(1..), _) => Protection::Whole,
         _ => Protection::None,
     }
-}
-
-fn word_of(bytes: &[u8]) -> u32 {
-    bytes.first_chunk().copied().map_or(0, u32::from_be_bytes)
 }
 
 /// The two numbers of an RDMA_MSGP header.

@@ -129,13 +129,9 @@ impl Session {
         self.take_settled()
             .or_else(|| self.take_void())
             .or_else(|| self.take_post())
-            .or_else(|| self.take_operated())
+            .or_else(|| core::mem::take(&mut self.news.operated).then_some(Output::Operated))
             .or_else(|| self.take_answer().map(Output::Send))
             .or_else(|| self.take_own(now))
-    }
-
-    fn take_operated(&mut self) -> Option<Output> {
-        core::mem::take(&mut self.news.operated).then_some(Output::Operated)
     }
 
     fn take_settled(&mut self) -> Option<Output> {

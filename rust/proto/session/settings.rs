@@ -62,6 +62,17 @@ impl Session {
         sent.min(self.receives.announced()).min(settings.receive)
     }
 
+    /// Applies the settings of this end, if they have changed: see [`Self::want_receive`] and
+    /// [`Self::want_send`].
+    pub fn follow(&mut self, receive: u32, send: u32) {
+        if self.settings.receive != receive {
+            self.want_receive(receive);
+        }
+        if self.config.send != send {
+            self.want_send(send);
+        }
+    }
+
     /// Requests Receives of `size` bytes, because a setting has changed. A larger size is announced
     /// when all smaller Receives are gone. A smaller size has no effect on the posted Receives:
     /// only the peer may reduce them.

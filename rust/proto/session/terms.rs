@@ -92,11 +92,6 @@ impl Terms {
         )
     }
 
-    /// Returns whether messages may have been prepared: a server replies in a settled version.
-    const fn is_prepared_for(&self) -> bool {
-        self.settled || matches!(self.side, Side::Client)
-    }
-
     /// Returns whether a message for these terms may break `new` ones.
     fn is_void_under(&self, new: &Self) -> bool {
         self.send > new.send
@@ -117,7 +112,9 @@ impl Session {
             return;
         }
         let generation = old.generation.wrapping_add(1);
-        let void = old.is_prepared_for() && old.is_void_under(&new);
+        // Messages may have been prepared: a server replies in a settled version.
+        let prepared = old.settled || old.side == Side::Client;
+        let void = prepared && old.is_void_under(&new);
         self.terms = Terms {
             generation,
             void_before: if void { generation } else { old.void_before },

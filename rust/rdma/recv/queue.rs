@@ -18,21 +18,9 @@ use crate::rdma::buffer::Buffer;
 use crate::rdma::cq::Done;
 use crate::rdma::pd::Pd;
 use crate::rdma::progress::Progress;
+use crate::rdma::qp::QpConfig;
 use crate::rdma::stack::LinkedStack;
 use crate::work::{read_once, write_once};
-
-/// The number and the size of the Receives of a queue pair.
-#[derive(Clone, Copy)]
-pub(in super::super) struct RecvConfig {
-    /// Number of Receives that are made with the queue.
-    pub(in super::super) count: u32,
-    /// Maximum number of Receives; the queue of the device has space for them.
-    pub(in super::super) max: u32,
-    /// Size of a buffer in bytes, until [`RecvQueue::enlarge`] is called.
-    pub(in super::super) size: usize,
-    /// Number of Receives that are posted together.
-    pub(in super::super) batch: u32,
-}
 
 /// The Receives of a queue pair. The queue pair shares them with the messages that are held, which
 /// may outlive it.
@@ -49,7 +37,7 @@ pub(in super::super) struct RecvConfig {
 /// - Only the completion worker accesses `worker`.
 #[pin_data]
 pub(in super::super) struct RecvQueue {
-    shape: RecvConfig,
+    shape: QpConfig,
     done: Done,
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
@@ -135,29 +123,26 @@ impl RecvQueue {
     /// exceeds the maximum; `ENOMEM`.
     pub(in super::super) fn new(
         pd: &Arc<Pd>,
-        shape: RecvConfig,
+        mut shape: QpConfig,
         progress: &Arc<Progress>,
         done: Done,
     ) -> Result<Arc<Self>> {
-        if shape.max < shape.count {
+        if shape.recv_max < shape.recv_wr {
             return Err(EINVAL);
         }
         let mut idle = Idle {
             head: core::ptr::null_mut(),
             count: 0,
             posted: 0,
-            total: shape.count,
-            size: shape.size,
+            total: shape.recv_wr,
+            size: shape.recv_size,
             larger: KVVec::new(),
             open: false,
             qp: core::ptr::null_mut(),
             groups: LinkedStack::new(),
         };
-        idle.adopt(SlotGroup::new(pd, 0..shape.count, shape.size, done)?);
-        let shape = RecvConfig {
-            batch: shape.batch.clamp(1, shape.count.max(1)),
-            ..shape
-        };
+        idle.adopt(SlotGroup::new(pd, 0..shape.recv_wr, shape.recv_size, done)?);
+        shape.recv_batch = shape.recv_batch.clamp(1, shape.recv_wr.max(1));
         let queue = pin_init!(Self {
             shape,
             done,
@@ -201,7 +186,7 @@ impl RecvQueue {
     /// `ENOTCONN` if the queue is not open; `ENOMEM`; or
     /// the error of the driver, after which the queue pair counts as broken.
     pub(in super::super) fn grow(&self, n: u32) -> Result<u32> {
-        let (indices, size) = self.idle.lock().reserve(n, self.shape.max)?;
+        let (indices, size) = self.idle.lock().reserve(n, self.shape.recv_max)?;
         if indices.is_empty() {
             return Ok(0);
         }
@@ -308,6 +293,11 @@ impl RecvQueue {
         write_once(&self.completed, worker.completed);
     }
 
+    /// Returns the number of Receives that have completed, modulo 2^32.
+    pub(in super::super) fn arrived(&self) -> u32 {
+        self.completed.load(Relaxed)
+    }
+
     /// Returns whether as many Receives have completed as were posted. A Receive whose message is
     /// held has completed. The answer is final once the queue is closed.
     pub(in super::super) fn is_flushed(&self) -> bool {
@@ -332,7 +322,7 @@ impl RecvQueue {
             return self.recycle_exchanged(&mut idle, slot);
         }
         idle.add(slot);
-        if idle.count >= self.shape.batch && idle.open {
+        if idle.count >= self.shape.recv_batch && idle.open {
             self.post_batch(&mut idle);
         }
     }
@@ -344,7 +334,7 @@ impl RecvQueue {
     fn recycle_exchanged(&self, idle: &mut Idle, slot: &mut Slot) {
         self.exchange(idle, slot);
         idle.add(slot);
-        let complete = idle.count >= self.shape.batch || idle.larger.is_empty();
+        let complete = idle.count >= self.shape.recv_batch || idle.larger.is_empty();
         if complete && idle.open {
             self.post_batch(idle);
         }
@@ -368,7 +358,7 @@ impl RecvQueue {
             worker.last = worker.first;
         }
         worker.count = worker.count.wrapping_add(1);
-        if worker.count >= self.shape.batch {
+        if worker.count >= self.shape.recv_batch {
             self.post_from_worker(worker);
         }
     }

@@ -62,8 +62,6 @@ pub(crate) struct Responder {
     /// The credits that the requester requests, if it may have no other Receives. A requester that
     /// has Receives for operations counts as requesting the maximum.
     pub(crate) requested: Atomic<u32>,
-    /// The inline threshold that the session knows, in bytes.
-    pub(crate) inline: Atomic<u32>,
 }
 
 /// The state of a responder's connection that completions reach.
@@ -109,7 +107,6 @@ impl Responder {
             credits,
             breached: AtomicFlag::new(false),
             requested: Atomic::new(u32::MAX),
-            inline: Atomic::new(0),
         }))
     }
 

@@ -27,7 +27,6 @@ use crate::observe::trace::{self, Lazy, Peer};
 use crate::rdma::device::Name;
 use crate::rdma::qp::{PostError, Tag, WcError};
 use crate::server::call::in_flight::{Kind, PROBE};
-use crate::server::config::MAX_REQ_SIZE;
 use crate::server::log;
 use crate::sunrpc::address::ntop;
 
@@ -209,7 +208,7 @@ impl Silence {
 impl Endpoint {
     /// Checks whether the requester still answers, and applies changed settings. May sleep.
     fn check(&self) {
-        session::check(self, MAX_REQ_SIZE.get());
+        session::check(self);
         // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());

@@ -44,7 +44,6 @@ pub(crate) fn begin(conn: &Conn, pd: &Arc<Pd>, settings: &ConnConfig, one: Thres
         backward: BackwardSupport::SizeLimited,
         xid: random(),
     };
-    conn.role().inline.store(settings.inline, Relaxed);
     if !announced.spares {
         conn.role().requested.store(0, Relaxed);
     }
@@ -143,19 +142,12 @@ pub(crate) fn decided(conn: &Conn, output: &Output) {
     }
 }
 
-/// Runs the timer of the session, and passes on the inline threshold of the sysctl if that has
-/// changed. May sleep.
-pub(crate) fn check(conn: &Connection<Responder>, inline: u32) {
-    // Only the watch calls this, so only the watch changes the value.
-    let known = &conn.shared().role().inline;
-    let changed = known.load(Relaxed) != inline;
-    known.store(inline, Relaxed);
+/// Runs the timer of the session, and passes on the settings. May sleep.
+pub(crate) fn check(conn: &Connection<Responder>) {
+    let inline = ConnConfig::threshold(conn.is_at_work());
     conn.shared().with_session(|session, now| {
         session.on_timer(now);
-        if changed {
-            session.want_receive(inline);
-            session.want_send(inline);
-        }
+        session.follow(inline, inline);
     });
     conn.shared().pump(conn.qp());
     conn.follow_session();

@@ -83,6 +83,48 @@ static void grow(void)
 	end();
 }
 
+/* Asks for smaller Receives. The peer keeps to that size from now on. */
+static void ask(u32 size)
+{
+	unsigned int done = h_two_done;
+
+	h_qp->announced = size;
+	h_two_ask(size);
+	h_live(LOOK);
+	h_expect(h_two_done == done + 1, "the request for smaller Receives is refused");
+	expect_announced(size);
+}
+
+/* Nobody has set a size. The Receives of a connection at work grow, and of no other. */
+static void grow_at_work(void)
+{
+	begin();
+	run_inline(100);
+	h_live(LOOK);
+	expect_announced(4096);
+	use_all();
+	expect_announced(4096);
+	use_all();
+	expect_announced(8192);
+	/* The size that was asked for stays, although the connection is at work. */
+	ask(2048);
+	use_all();
+	expect_announced(2048);
+	end();
+}
+
+/* The Receives of a connection at work keep their size if the administrator wants that. */
+static void grow_never(void)
+{
+	begin();
+	h_tune("rdma_inline_auto", 0);
+	use_all();
+	use_all();
+	expect_announced(4096);
+	h_tune("rdma_inline_auto", 1);
+	end();
+}
+
 /* Messages have arrived, and their completions are handled when the growth has begun. */
 static void grow_with_messages(void)
 {
@@ -131,18 +173,6 @@ static void grow_and_reset(void)
 	use_all();
 	expect_announced(16384);
 	end();
-}
-
-/* Asks for smaller Receives. The peer keeps to that size from now on. */
-static void ask(u32 size)
-{
-	unsigned int done = h_two_done;
-
-	h_qp->announced = size;
-	h_two_ask(size);
-	h_live(LOOK);
-	h_expect(h_two_done == done + 1, "the request for smaller Receives is refused");
-	expect_announced(size);
 }
 
 /* The peer asks for smaller Receives, and the setting changes afterwards. */
@@ -298,6 +328,8 @@ static void count_operation(void)
 
 const struct h_scenario h_growth_scenarios[] = {
 	{ "grow", grow },
+	{ "grow_at_work", grow_at_work },
+	{ "grow_never", grow_never },
 	{ "grow_with_messages", grow_with_messages },
 	{ "grow_twice", grow_twice },
 	{ "grow_and_reset", grow_and_reset },

@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 """Do one NFS operation a given number of times: ops.py VERB COUNT FILE [SIZE].
 
-VERB is read, write, getattr, getacl or readdir. The file has 1 MiB. SIZE is the number of bytes of
-each read or write, 4096 by default. For getacl and readdir FILE is a directory: each of its entries
-is asked once, by name, until COUNT is reached. The caller has emptied the client's caches.
+VERB is read, write, getattr, getacl, readdir or find. The file has 1 MiB. SIZE is the number of
+bytes of each read or write, 4096 by default. For getacl, readdir and find FILE is a directory: each
+of its entries is asked once, by name, until COUNT is reached; find also looks at each file in it.
+The caller has emptied the client's caches.
 """
 
 import mmap
@@ -17,8 +18,11 @@ FILE = 1 << 20
 def ask(verb: str, path: str) -> None:
     if verb == "getacl":
         os.getxattr(path, "system.nfs4_acl")
-    else:
-        os.listdir(path)
+        return
+    names = os.listdir(path)
+    if verb == "find":
+        for name in names:
+            os.lstat(f"{path}/{name}")
 
 
 def main() -> None:
@@ -30,7 +34,7 @@ def main() -> None:
         for _ in range(count):
             os.stat(path)
         return
-    if verb in ("getacl", "readdir"):
+    if verb in ("getacl", "readdir", "find"):
         for index in range(count):
             ask(verb, f"{path}/{index}")
         return

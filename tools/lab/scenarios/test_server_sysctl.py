@@ -26,11 +26,11 @@ RANGES = {
 }
 #: Settings and counters that the stock module does not have.
 ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536), "read_chunks": (0, 0, 1)}
-ADDED |= {"traffic_class": (-1, -1, 255)}
+ADDED |= {"traffic_class": (-1, -1, 255), "inline_auto": (1, 0, 1)}
 ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf", "rdma_stat_exposed")
 UNMAPPED = "rdma_stat_unmapped"
 #: Those of them that ours has without RFC 5666.
-ALWAYS = ("max_version", "traffic_class")
+ALWAYS = ("max_version", "traffic_class", "inline_auto")
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
 
 

@@ -24,7 +24,7 @@ RANGES = {
 ADDED = {"rdma_conf": (0, 0, 1), "rdma_read_chunks": (0, 0, 1)}
 OURS = [pytest.mark.needs_ours, pytest.mark.needs_legacy]
 #: Tunables that the stock module does not have.
-ALWAYS = {"rdma_traffic_class": (-1, -1, 255)}
+ALWAYS = {"rdma_traffic_class": (-1, -1, 255), "rdma_inline_auto": (1, 0, 1)}
 NAMES = [
     *RANGES,
     *(pytest.param(name, marks=OURS) for name in ADDED),

@@ -147,6 +147,76 @@ def test_first_calls(
     assert (first.message.size <= 1024, answer.size > 4096) == (True, True)
 
 
+#: The size on a connection at work where nobody has set a size.
+AT_WORK = 8192
+#: READs of 4 KiB, more than a connection has Receives, and WRITEs of 4 KiB.
+BUSY = f"dd if={MOUNT_POINT}/busy of=/dev/null bs=4096 count=256 iflag=direct 2>&1"
+FEW = f"dd if=/dev/urandom of={MOUNT_POINT}/few bs=4096 count=8 oflag=direct 2>&1"
+
+
+def _leave_to_settings(tunables: Tunables, server_tunables: Tunables) -> None:
+    """Both sides use the sizes that are set, whatever a connection does."""
+    tunables.set(rdma_inline_auto=0)
+    server_tunables.set(**{"svc_rdma/inline_auto": 0})
+
+
+def _busy(pair: Pair, counters: Counters) -> dict[str, int]:
+    """Reads and writes parts of 4 KiB; returns the chunks."""
+    before = counters()
+    pair.client.sh(f"{BUSY}; {FEW}", timeout=120)
+    return _moved(counters, before)
+
+
+def _sizes(pair: Pair) -> set[tuple[str, str]]:
+    """Returns the sizes of calls and replies that both sides show."""
+    lines = [connections.read(guest)[0] for guest in (pair.client, pair.server)]
+    return {(line["call_bytes"], line["reply_bytes"]) for line in lines}
+
+
+def _work(pair: Pair, counters: Counters, seconds: float) -> set[tuple[str, str]]:
+    """Keeps a connection at work for some seconds, and returns the sizes that it has then."""
+    end = time.monotonic() + seconds * pair.setup.patience
+    while time.monotonic() < end:
+        _busy(pair, counters)
+    return _sizes(pair)
+
+
+def test_defaults(
+    pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
+) -> None:
+    """Without a setting, READs and WRITEs of 4 KiB become inline on a connection at work.
+
+    An idle connection keeps the default, and so does one of version one, or one that is told to.
+    """
+    pair.server.sh("head -c 1M /dev/urandom > /srv/export/busy; chmod 666 /srv/export/busy")
+    default, larger = {("4096", "4096")}, {(f"{AT_WORK}", f"{AT_WORK}")}
+    with cable.recording() as pcap:
+        pair.mount("4.2")
+        time.sleep(12)
+        assert _sizes(pair) == default
+        assert _busy(pair, counters)["write_chunks"] > 0
+        deadline = time.monotonic() + 90 * pair.setup.patience
+        while _work(pair, counters, 5) != larger:
+            assert time.monotonic() < deadline, _sizes(pair)
+        assert _busy(pair, counters) == dict.fromkeys(CHUNKS, 0)
+        assert counters.connects() == 1
+        pair.umount()
+    exchange = Exchange(pcap)
+    print(exchange.summary.operations)
+    assert exchange.summary.violations == []
+    assert exchange.versions == {2}
+    assert {"INIT_XCHAR", "UPD_XCHAR"} <= set(exchange.summary.operations)
+    tunables.set(rdma_version="1")
+    pair.mount("4.2")
+    assert _work(pair, counters, 25) == default
+    pair.umount()
+    tunables.set(rdma_version="auto")
+    _leave_to_settings(tunables, server_tunables)
+    pair.mount("4.2")
+    assert _work(pair, counters, 25) == default
+    pair.umount()
+
+
 def _await_chunks(pair: Pair, counters: Counters, *, wanted: bool, limit: float = 60) -> None:
     """Waits until settings have reached a connection: its writes have chunks, or have none."""
     deadline = time.monotonic() + limit
@@ -185,6 +255,7 @@ def test_changes(
     """Sizes that are set in mid-work grow and shrink on the same connection."""
     pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
     with cable.recording() as pcap:
+        _leave_to_settings(tunables, server_tunables)
         pair.mount("4.2")
         first = _shown(pair, 4096, 4096)
         worker = Worker(pair, block=1024)
@@ -229,6 +300,7 @@ def test_ten_changes(
 ) -> None:
     """After each change the effective sizes are those that both sides have set."""
     pair.server.sh(f"rm -rf /srv/export/*; {NAMES}")
+    _leave_to_settings(tunables, server_tunables)
     tunables.set_thresholds(4096)
     server_tunables.set(**{"svc_rdma/max_req_size": 4096})
     sizes = {"server": 4096, "replies": 4096, "calls": 4096}

@@ -221,7 +221,10 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
         settings(host, svc_max_requests=128),
     ),
     "queue-short": lambda host: settings(host, rdma_slot_table_entries=256),
-    "mtu-packets": lambda host: interface(host, mtu=1500),
+    "mtu-packets": lambda host: (
+        interface(host, mtu=1500),
+        host.connection(call_bytes=9216, reply_bytes=4096),
+    ),
     "iommu-strict": lambda host: host.files.update({IOMMU: "DMA\n"}),
     "confidential": lambda host: host.program("dmesg", out=SEV),
     "bounce-buffers-low": lambda host: _bounced(host, total=1000, peak=950),

@@ -78,6 +78,22 @@ def test_connections_that_were_accepted_before() -> None:
     assert "max_req_size" in doctor.examine(host, None).findings[0].text
 
 
+def test_automatic_sizes_are_no_finding() -> None:
+    host = FakeHost()
+    served(host, call_bytes=8192, reply_bytes=8192)
+    settings(host, svc_max_req_size=4096)
+    assert findings(host) == ["settings-later"]
+    host.files[f"{SYSCTL}/svc_rdma/inline_auto"] = "1\n"
+    assert findings(host) == []
+    # Another size was set.
+    settings(host, svc_max_req_size=6144)
+    assert findings(host) == ["settings-later"]
+    settings(host, rdma_max_inline_read=4096, rdma_max_inline_write=4096)
+    host.connection(call_bytes=8192, reply_bytes=8192)
+    interface(host, mtu=1500)
+    assert findings(host) == []
+
+
 @pytest.mark.parametrize(
     ("role", "setting"),
     [("client", "rdma_slot_table_entries"), ("server", "svc_max_requests")],
@@ -95,9 +111,10 @@ def test_queues_of_a_device_are_short(role: str, setting: str) -> None:
     ("mtu", "size", "found"),
     [
         (1500, 4096, []),
-        (1500, 8192, ["mtu-packets"]),
-        (2200, 8192, ["mtu-packets"]),
-        (4200, 8192, []),
+        (1500, 8192, []),
+        (1500, 9216, ["mtu-packets"]),
+        (2200, 9216, ["mtu-packets"]),
+        (4200, 9216, []),
         (9000, 65536, []),
     ],
 )

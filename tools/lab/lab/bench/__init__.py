@@ -37,6 +37,8 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
     parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
     parser.add_argument("--sizes", action="store_true", help="sizes of messages, by version")
+    explicit = "sizes in bytes that --sizes sets by hand, beside the defaults (default: 16384)"
+    parser.add_argument("--explicit", default="16384", help=explicit)
     every = ",".join(recovery.NAMES)
     parser.add_argument("--rows", default=every, help=f"what to recover from (default: {every})")
     versions = ",".join(recovery.VERSIONS)
@@ -88,15 +90,18 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _sizes(args: argparse.Namespace) -> int:
-    """Measures what larger messages save, with our module on both sides."""
+    """Measures what version two saves, with the same module on both sides."""
     built, ours = demo.prepare("ours", "plain")
     directory = paths.run_directory("bench")
     setup = Setup(built, ours, ours, link=settings.link(), cpus=args.cpus or 1)
-    found = sizes.measure(setup, directory)
-    say(f"measured: NFSv4.2 over {settings.link()}, ours on both sides, guests under TCG")
+    explicit = [int(size) for size in args.explicit.split(",") if size]
+    names = [name for name in args.only.split(",") if name]
+    found = sizes.measure(setup, directory, explicit, names)
+    say(f"measured: NFSv4.2 over {settings.link()}, guests under TCG")
     print(sizes.table(found))
-    costs = {verb: {mode: vars(s) for mode, s in by.items()} for verb, by in found.items()}
-    _write(directory, {"title": "sizes", "arguments": vars(args), "costs": costs})
+    costs = {verb: {mode: vars(s) for mode, s in by.items()} for verb, by in found.costs.items()}
+    results = {"title": "sizes", "arguments": vars(args), "costs": costs}
+    _write(directory, {**results, "kilobytes_of_client_and_server": found.memory})
     return 0
 
 

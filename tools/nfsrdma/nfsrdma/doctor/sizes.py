@@ -19,6 +19,8 @@ from .view import View
 _FOLDER = "/proc/sys/sunrpc"
 #: The default of the inline thresholds: less than that is another finding.
 _DEFAULT = 4096
+#: The size on a connection of version two at work, where a setting has its default.
+_AT_WORK = 8192
 #: A client announces its thresholds in version one in units of this many bytes.
 _UNIT = 1024
 #: Payloads of a packet of RoCE: the longest, and that below which any message is slow.
@@ -74,15 +76,16 @@ def _smallest(conn: Connection) -> int:
 
 def _accepted_before(view: View, conns: list[Connection]) -> Iterator[Finding]:
     """Finds connections of a server that allow more than its settings: those were higher."""
-    for field, name in (
-        ("credit_limit", "svc_rdma/max_requests"),
-        ("call_bytes", "svc_rdma/max_req_size"),
+    calls, size = (_setting(view, f"svc_rdma/{name}") for name in ("max_requests", "max_req_size"))
+    automatic = size == _DEFAULT and _setting(view, "svc_rdma/inline_auto") == 1
+    for field, name, now, most in (
+        ("credit_limit", "max_requests", calls, calls),
+        ("call_bytes", "max_req_size", size, _AT_WORK if automatic else size),
     ):
-        now = _setting(view, name)
-        kept = [conn for conn in conns if 0 < now < conn[field]]
+        kept = [conn for conn in conns if 0 < most < conn[field]]
         if kept:
-            then, told = kept[0][field], name.replace("/", ".")
-            values = {"then": then, "now": now, "count": len(kept)}
+            values = {"then": kept[0][field], "now": now, "count": len(kept)}
+            told = f"svc_rdma.{name}"
             yield finding("settings-later", name=told, peer=kept[0].peer, **values)
 
 
@@ -106,7 +109,7 @@ def _short(view: View, conns: list[Connection], name: str) -> Iterator[Finding]:
 
 
 def _packets(view: View, conns: list[Connection]) -> Iterator[Finding]:
-    """Finds ports whose packets are short for inline messages above the default."""
+    """Finds ports whose packets are short for inline messages that somebody has made longer."""
     for port in view.ports:
         mtu = int(view.interfaces.get(port.netdev, {}).get("mtu", 0))
         roce = payload(mtu)
@@ -115,7 +118,7 @@ def _packets(view: View, conns: list[Connection]) -> Iterator[Finding]:
         largest = max(sizes, default=0)
         if not has_gids(view.host, port) or not _SHORTEST <= roce < _LONGEST:
             continue
-        if largest <= _DEFAULT:
+        if largest <= _AT_WORK:
             continue
         packets = -(-largest // roce)
         named = {"netdev": port.netdev, "mtu": mtu, "roce": roce}

@@ -29,9 +29,11 @@ _SETTINGS = (
     "rdma_slot_table_entries",
     "rdma_max_inline_read",
     "rdma_max_inline_write",
+    "rdma_inline_auto",
     "rdma_traffic_class",
     "svc_rdma/max_requests",
     "svc_rdma/max_req_size",
+    "svc_rdma/inline_auto",
     "svc_rdma/max_version",
     "svc_rdma/traffic_class",
 )

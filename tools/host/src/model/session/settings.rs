@@ -56,6 +56,9 @@ impl Set {
                 world.server.session.want_send(self.server);
             }
         }
+        // The watches repeat the settings of both.
+        world.client.session.follow(self.replies, self.calls);
+        world.server.session.follow(self.server, self.server);
     }
 
     fn check(&self, world: &World) {
