@@ -59,9 +59,9 @@ check-other-release: lab-deps
 check-builds: lab-deps
 	@SERIES=7.2 $(LAB) build
 
-## check-oldest: run the package on Debian's own kernel of the oldest series
+## check-oldest: run the package on Debian's own kernel of the oldest series, and change to the newest
 check-oldest: lab-deps
-	@FULL=1 SERIES=7.2 ONLY=debian::install_mount_reload_remove $(LAB) check
+	@FULL=1 SERIES=7.2 ONLY='debian::install_mount_reload_remove debian::next_series' $(LAB) check
 
 #: KERNEL_SRC= kernel source to use in place of Debian's linux-source-7.3
 #: SERIES= series of Debian's own kernel in the scenarios of "debian", such as 7.2; default: the newest

@@ -54,7 +54,7 @@ def built(directory: Path) -> Iterator[Built]:
         logged([*debian_root.inside(merged), "depmod", release], log)
         with _guests_root(merged, release) as guests:
             debian_root.squash(guests, root, log)
-    vmlinuz = modules / "vmlinuz.unsigned"
+    vmlinuz = modules / debian_pair.VMLINUZ
     machine = Machine(release, vmlinuz, disk, root, stock, log, debian_root.machine())
     try:
         yield Built(machine, *found)

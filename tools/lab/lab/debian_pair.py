@@ -13,7 +13,9 @@ from .errors import LabError
 from .pair import Pair, Setup
 from .vm import Spec
 
+#: The stock module and the kernel, below the modules of a release.
 STOCK = "kernel/net/sunrpc/xprtrdma/rpcrdma.ko.xz"
+VMLINUZ = "vmlinuz.unsigned"
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,15 @@ def machine(
     # Errors
     `LabError` for guests of another architecture: the package is installed natively.
     """
+    with machines(directory, install, contents) as (first, *_):
+        yield first
+
+
+@contextmanager
+def machines(
+    directory: Path, install: Install, contents: debian_root.Contents = debian_root.PREPARED
+) -> Iterator[list[Machine]]:
+    """Does the same for each kernel that the machine has at the end; its first one comes first."""
     if debian_root.suffix():
         raise LabError("the scenarios of `debian` install packages: their guests are as the host")
     log = paths.log_file("debian-package")
@@ -64,20 +75,31 @@ def machine(
     directory.mkdir(parents=True, exist_ok=True)
     with paths.locked("debian"):
         base, release = debian_root.base(contents)
-        modules = base / "lib/modules" / release
-        stock = directory / "stock-rpcrdma.ko"
-        stock.write_bytes(initrd.plain(modules / STOCK))
-        disk = directory / "initrd"
-        initrd.build(base, release, debian_root.HERE / "initrd-init", disk)
-        root = directory / "root.sqfs"
+        found = [_bootable(base, release, directory, log)]
+        root = found[0].root
         with debian_root.overlay(base, "with-package") as merged:
             install(merged, release, log)
+            others = sorted(path.parent.name for path in merged.glob(f"lib/modules/*/{VMLINUZ}"))
+            found += [_bootable(merged, o, directory, log) for o in others if o != release]
             debian_root.squash(merged, root, log)
     try:
-        kernel = modules / "vmlinuz.unsigned"
-        yield Machine(release, kernel, disk, root, stock, log, debian_root.machine())
+        yield found
     finally:
         root.unlink(missing_ok=True)
+
+
+def _bootable(root: Path, release: str, directory: Path, log: Path) -> Machine:
+    """Takes a kernel, its stock module and an initial RAM disk out of a root directory."""
+    modules = root / "lib/modules" / release
+    # DKMS keeps the stock module elsewhere when it has installed ours.
+    kept = root.glob(f"var/lib/dkms/rpcrdma/original_module/{release}/*/rpcrdma.ko*")
+    stock, kernel = directory / f"stock-{release}.ko", directory / f"vmlinuz-{release}"
+    stock.write_bytes(initrd.plain(next(kept, modules / STOCK)))
+    kernel.write_bytes((modules / VMLINUZ).read_bytes())
+    disk = directory / f"initrd-{release}"
+    initrd.build(root, release, debian_root.HERE / "initrd-init", disk)
+    squash = directory / "root.sqfs"
+    return Machine(release, kernel, disk, squash, stock, log, debian_root.machine())
 
 
 def boot(machine: Machine, directory: Path) -> DebianPair:

@@ -12,7 +12,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,9 +69,12 @@ def suffix() -> str:
     return "" if own.native else f":{own.debian}"
 
 
-def newest_kernel(log: Path) -> tuple[str, str]:
-    """Returns release and version of the newest kernel of `SUITE`, of the series `SERIES`."""
-    series = list(settings.series())
+def newest_kernel(log: Path, named: Sequence[int] | None = None) -> tuple[str, str]:
+    """Returns release and version of the newest kernel of `SUITE`, of a series.
+
+    `named`: the series, empty for any; `SERIES` by default.
+    """
+    series = list(settings.series() if named is None else named)
     wanted = machine()
     foreign = "" if wanted.native else wanted.debian
     state = aptstate.open_suite(debian.mirror(), kernels(), log, foreign)
@@ -81,7 +84,7 @@ def newest_kernel(log: Path) -> tuple[str, str]:
         if numbers(version)[: len(series)] == series and numbers(version)[:2] >= OLDEST
     ]
     if not found:
-        raise LabError(f"{kernels()} has no kernel of series {settings.series() or 'any'}")
+        raise LabError(f"{kernels()} has no kernel of series {series or 'any'}")
     _, release, version = max(found)
     return release, version
 
@@ -268,7 +271,21 @@ def upgrade(merged: Path, release: str, log: Path) -> None:
     _install(merged, _build(merged, log), log)
     own = machine().debian
     other = release.replace(f"-{own}", f"-{OTHER_FLAVOUR}-{own}")
-    words = [f"linux-{kind}-{other}" for kind in ("headers", "modules")]
+    _install_kernel(merged, other, ("headers", "modules"), log)
+
+
+def change_series(merged: Path, release: str, log: Path) -> None:
+    """Installs our package, then the newest kernel of the suite with its headers, all by apt."""
+    del release
+    copy_sources(merged / "root/rpcrdma")
+    _install(merged, _build(merged, log), log)
+    newest, _ = newest_kernel(log, ())
+    _install_kernel(merged, newest, PREPARED.kernel, log)
+
+
+def _install_kernel(merged: Path, release: str, kinds: Sequence[str], log: Path) -> None:
+    """Installs these packages of a kernel of the suite."""
+    words = [f"linux-{kind}-{release}" for kind in kinds]
     with step(f"debian machine: apt-get install {' '.join(words)}", log):
         apt = ["apt-get", "install", "-y", "--no-install-recommends", "-t", kernels()]
         logged([*inside(merged), *apt, *words], log)

@@ -164,11 +164,11 @@ HOLD = """
 set -e; head -c 16M /dev/zero > /run/disk; mkfs.ext4 -q /run/disk
 rm -rf /srv/export/*; mkdir /srv/export/held /srv/export/d1 /srv/export/d2
 mount "$(losetup --find --show /run/disk)" /srv/export/held; chmod 1777 /srv/export/held
-exportfs -o rw,no_root_squash,insecure,async,no_subtree_check,fsid=2 '*:/export/held'
+exportfs -o rw,no_root_squash,insecure,async,no_subtree_check,fsid=2 '*:/srv/export/held'
 for n in 1 2 3 4; do head -c 64k /dev/zero > /srv/export/f$n; done
 """
 RELEASE = """
-exportfs -u '*:/export/held'; exportfs -f; umount /srv/export/held; losetup -D; rm -f /run/disk
+exportfs -u '*:/srv/export/held'; exportfs -f; umount /srv/export/held; losetup -D; rm -f /run/disk
 rm -rf /srv/export/*
 """
 #: Calls of each form, for files that are open and attributes that are known.

@@ -41,6 +41,23 @@ def upgraded_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
         yield pair
 
 
+def change_series(merged: Path, release: str, log: Path) -> None:
+    """Makes the mount part of the machine's fstab, and gives it a kernel of another series."""
+    with (merged / "etc/fstab").open("a") as fstab:
+        fstab.write(f"server:/export {MOUNT_POINT} nfs proto=rdma,port=20049 0 0\n")
+    (merged / MOUNT_POINT.lstrip("/")).mkdir(parents=True)
+    debian_root.change_series(merged, release, log)
+
+
+@pytest.fixture
+def series(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[debian_pair.Machine]]:
+    """A machine with its kernel, and the same with the newest kernel."""
+    with debian_pair.machines(tmp_path_factory.mktemp("series"), change_series) as machines:
+        if len(machines) == 1:
+            pytest.skip("the machine has the newest kernel of its suite; use SERIES=")
+        yield machines
+
+
 @pytest.fixture
 def readme_pair(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
     """Two guests of a machine on which the README's commands were run, and nothing else."""
@@ -58,8 +75,13 @@ def stock_pair(machine: debian_pair.Machine, tmp_path: Path) -> Iterator[Pair]:
     """Two guests that boot that machine; a report in a console fails the scenario."""
     with debian_pair.boot(machine, tmp_path) as pair:
         yield pair
-        reports = [r for guest in (pair.server, pair.client) for r in splat.find(guest.console())]
-        assert not reports, "\n".join(reports)
+        find_no_reports(pair)
+
+
+def find_no_reports(pair: Pair) -> None:
+    """Fails the scenario if the kernel of a guest has printed a report."""
+    reports = [r for guest in (pair.server, pair.client) for r in splat.find(guest.console())]
+    assert not reports, "\n".join(reports)
 
 
 def is_ours(pair: Pair) -> bool:
@@ -172,6 +194,22 @@ def test_upgrades(upgraded_pair: Pair) -> None:
     pair.umount()
 
 
+def test_next_series(series: list[debian_pair.Machine], tmp_path: Path) -> None:
+    """A mount in fstab works before and after apt has installed a kernel of a newer series."""
+    for machine in series:
+        with debian_pair.boot(machine, tmp_path / machine.release) as pair:
+            client = pair.client
+            assert client.sh("uname -r").strip() == machine.release
+            print(client.sh("uname -r; dkms status; modinfo -n rpcrdma"))
+            client.sh("mount -a -t nfs", timeout=120)
+            assert is_ours(pair)
+            options = client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
+            assert "proto=rdma" in options and "vers=4.2" in options
+            exchange(pair, "sizes")
+            pair.umount()
+            find_no_reports(pair)
+
+
 def test_readme(readme_pair: Pair) -> None:
     """On a fresh machine the README's commands end with a server and a mount that work."""
     pair, server, client = readme_pair, readme_pair.server, readme_pair.client
@@ -183,7 +221,9 @@ def test_readme(readme_pair: Pair) -> None:
     # The README's mount is at /mnt; so is the directory of the lab's mounts.
     follow_readme(client, "client")
     assert is_ours(pair)
-    assert "proto=rdma" in client.sh("findmnt -no OPTIONS /mnt")
+    options = client.sh("findmnt -no OPTIONS /mnt")
+    # mount(8) would fall back to NFSv3.
+    assert "proto=rdma" in options and "vers=4.2" in options
     client.sh("echo as the README says > /mnt/proof && sync")
     assert server.read("/srv/export/proof") == "as the README says\n"
     client.sh("umount /mnt")

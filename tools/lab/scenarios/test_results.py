@@ -28,7 +28,7 @@ def _export(pair: Pair, *, threads: int, splice: bool, read_only: bool) -> Itera
 
     def apply(threads: int, splice: bool, mode: str) -> None:
         pair.server.sh(f"echo {int(not splice)} > {SPLICE}")
-        pair.server.sh(f"exportfs -o {mode},{OPTIONS} '*:/export' && exportfs -f")
+        pair.server.sh(f"exportfs -o {mode},{OPTIONS} '*:/srv/export' && exportfs -f")
         pair.server.sh(f"echo {threads} > /proc/fs/nfsd/threads")
 
     apply(threads, splice, "ro" if read_only else "rw")

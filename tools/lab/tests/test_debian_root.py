@@ -57,6 +57,14 @@ def test_kernel_of_a_series(asked: list[str], monkeypatch: pytest.MonkeyPatch) -
     assert asked == ["forky"]
 
 
+def test_newest_kernel_beside_one_of_a_series(
+    asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERIES", "7.2")
+    assert debian_root.newest_kernel(Path("log"), ())[0] == "7.3.4+deb13-amd64"
+    assert asked == ["trixie-backports"]
+
+
 def test_series_that_is_too_old(asked: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     del asked
     monkeypatch.setenv("SERIES", "7.1")
