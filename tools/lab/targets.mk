@@ -21,7 +21,7 @@ pictures: lab-deps
 
 ## bench: compare this module with the stock module, as ratios
 bench: lab-deps
-	@$(LAB) bench $(if $(SIZES),--sizes)
+	@$(LAB) bench $(if $(SIZES),--sizes) $(if $(TUNING),--tuning)
 
 ## soak: run verified work under random faults, for SOAK_TIME seconds
 soak: lab-deps
@@ -74,6 +74,7 @@ check-oldest: lab-deps
 #: CLIENT=ours|stock the rpcrdma.ko that the client loads; default: ours
 #: SERVER=ours|stock the rpcrdma.ko that the server loads; default: stock
 #: SIZES=1 make bench measures the savings of version two and larger messages, with the same module on both sides
+#: TUNING=1 make bench measures the settings of Documentation/tuning.rst, with ours on both sides
 #: SIDE=client|server|both the guest whose module make bench measures; default: client
 #: LINK=rxe|siw the guests' soft RDMA device
 #: DMA=none|iommu|swiotlb how the guests' device reaches memory (Documentation/lab-device.rst)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -142,8 +143,11 @@ def served(told: Mapping[str, str]) -> Iterator[str]:
         address = f"127.0.0.1:{probe.getsockname()[1]}"
         probe.close()
         files = (f"--config.file={directory}/prometheus.yml", f"--storage.tsdb.path={data}")
+        program = shutil.which("prometheus")
+        if not program:
+            raise LabError("no prometheus, although its package is installed")
         server = subprocess.Popen(
-            ["prometheus", *files, f"--web.listen-address={address}", "--log.level=error"]
+            [program, *files, f"--web.listen-address={address}", "--log.level=error"]
         )
         try:
             _await_ready(f"http://{address}", server)

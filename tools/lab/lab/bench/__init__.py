@@ -16,11 +16,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from .. import demo, module, paths, settings
+from .. import demo, module, paths, programs, settings
 from ..kernel import Kernel
 from ..pair import Pair, Setup
 from ..progress import say, step
-from . import goals, link, plot, recovery, server, sizes
+from . import goals, link, plot, recovery, server, sizes, tuning
 from .clock import by_the_clock
 from .counting import BOTH, CLIENT, count
 from .figures import MODULES, STOCK, Figures, table
@@ -37,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--no-counts", action="store_true", help="wall-clock figures only")
     parser.add_argument("--recovery", action="store_true", help="times to recover, nothing else")
     parser.add_argument("--sizes", action="store_true", help="sizes of messages, by version")
+    parser.add_argument("--tuning", action="store_true", help="the settings of tuning.rst")
     explicit = "sizes in bytes that --sizes sets by hand, beside the defaults (default: 16384)"
     parser.add_argument("--explicit", default="16384", help=explicit)
     every = ",".join(recovery.NAMES)
@@ -68,6 +69,8 @@ def main(arguments: Sequence[str]) -> int:
     modules = (STOCK,) if args.stock_only else MODULES
     if args.sizes:
         return _sizes(args)
+    if args.tuning:
+        return _tuning(args)
     if args.side == "server":
         return _server(parser, modules, args)
     built, ours = demo.prepare("stock" if args.stock_only else "ours", "plain")
@@ -102,6 +105,20 @@ def _sizes(args: argparse.Namespace) -> int:
     costs = {verb: {mode: vars(s) for mode, s in by.items()} for verb, by in found.costs.items()}
     results = {"title": "sizes", "arguments": vars(args), "costs": costs}
     _write(directory, {**results, "kilobytes_of_client_and_server": found.memory})
+    return 0
+
+
+def _tuning(args: argparse.Namespace) -> int:
+    """Measures the worth of the settings that tuning.rst proposes, with ours on both sides."""
+    built, ours = demo.prepare("ours", "plain")
+    directory = paths.run_directory("bench")
+    setup = Setup(built, ours, ours, link=settings.link(), cpus=args.cpus or 1)
+    setup = replace(setup, files=programs.build(built.machine))
+    found = tuning.measure(setup, args.rounds or 1, directory)
+    say(f"measured: NFSv4.2 over {settings.link()}, ours on both sides, guests under TCG")
+    print(tuning.table(found))
+    records = {title: figures.records() for title, figures in found.items()}
+    _write(directory, {"title": "tuning", "arguments": vars(args), "figures": records})
     return 0
 
 
