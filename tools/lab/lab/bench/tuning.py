@@ -115,8 +115,12 @@ def transport(bench: Bench, state: str) -> None:
 
 def connection(bench: Bench, state: str) -> None:
     """Measures the memory of an idle connection of the server, with the device's queues."""
-    payload = int(bench.pair.server.read(_PAYLOAD))
-    accepted.memory(bench.pair, state, payload, bench.figures)
+    payload, found = int(bench.pair.server.read(_PAYLOAD)), Figures()
+    accepted.memory(bench.pair, state, payload, found)
+    for figure in found:
+        # The payload may be what is measured.
+        first, _, last = figure.name.split(", ")
+        bench.figures.note(f"{first}, {last}", figure.unit, state, figure.values[state][0])
 
 
 _INLINE = {"rdma_max_inline_read": 16384, "rdma_max_inline_write": 16384}
