@@ -22,7 +22,7 @@ NAME = "shape"
 # The limits may only fall. A reader of a room sees that many files and folders first.
 BOXES = {"rust/client": 9, "rust/server": 10}
 # Lines with code in all rooms, as they are built for the newest series of Linux.
-CODE_MAX = 28010
+CODE_MAX = 28000
 # Lines with code that only an older series needs. They go with the series.
 OLDER = "rust/compat/before_"
 OLDER_MAX = 78
