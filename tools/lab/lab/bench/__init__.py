@@ -96,15 +96,14 @@ def _sizes(args: argparse.Namespace) -> int:
     """Measures what version two saves, with the same module on both sides."""
     built, ours = demo.prepare("ours", "plain")
     directory = paths.run_directory("bench")
-    setup = Setup(built, ours, ours, link=settings.link(), cpus=args.cpus or 1)
+    files = {"stock.ko": built.stock_module, "ours.ko": ours}
+    setup = Setup(built, ours, ours, link=settings.link(), cpus=args.cpus or 1, files=files)
     explicit = [int(size) for size in args.explicit.split(",") if size]
     names = [name for name in args.only.split(",") if name]
-    found = sizes.measure(setup, directory, explicit, names)
+    found = sizes.measure(setup, directory, explicit, names, args.rounds or 3)
     say(f"measured: NFSv4.2 over {settings.link()}, guests under TCG")
     print(sizes.table(found))
-    costs = {verb: {mode: vars(s) for mode, s in by.items()} for verb, by in found.costs.items()}
-    results = {"title": "sizes", "arguments": vars(args), "costs": costs}
-    _write(directory, {**results, "kilobytes_of_client_and_server": found.memory})
+    _write(directory, {"title": "sizes", "arguments": vars(args), "figures": found.records()})
     return 0
 
 

@@ -34,14 +34,14 @@ def count(
     Writes the cost of each function to `functions.txt` (the module) and `kernel.txt` (the whole
     kernel) in `directory`.
     """
-    with _counters(guests) as files:
+    with counters(guests) as files:
         extra = {
             f"{guest}_extra": ("-plugin", f"{build_plugin()},out={path}", *CLOCK)
             for guest, path in files.items()
         }
         with Pair(replace(setup, **extra), directory) as pair:
             pair.server.sh("head -c 1M /dev/zero > /srv/export/ops; chmod 666 /srv/export/ops")
-            counters = {guest: Counters(path) for guest, path in files.items()}
+            counts = {guest: Counters(path) for guest, path in files.items()}
             for turn in range(rounds):
                 for module in in_turn(modules, turn):
                     title = f"counting instructions, round {turn + 1} of {rounds}, {module}"
@@ -49,11 +49,11 @@ def count(
                         if "server" in guests:
                             stack.enter_context(serving(pair, module))
                         stack.enter_context(using(pair, module, "actimeo=0"))
-                        _measure(pair, counters, module, figures, directory)
+                        _measure(pair, counts, module, figures, directory)
 
 
 @contextmanager
-def _counters(guests: Sequence[str]) -> Iterator[dict[str, Path]]:
+def counters(guests: Sequence[str]) -> Iterator[dict[str, Path]]:
     """Yields a file of the plugin for each guest, and removes it afterwards."""
     base = paths.sub("tmp") / f"insncount-{time.time_ns()}"
     files = {guest: base.with_name(f"{base.name}-{guest}") for guest in guests}
@@ -65,24 +65,25 @@ def _counters(guests: Sequence[str]) -> Iterator[dict[str, Path]]:
 
 
 def _measure(
-    pair: Pair, counters: Mapping[str, Counters], module: str, figures: Figures, directory: Path
+    pair: Pair, counts: Mapping[str, Counters], module: str, figures: Figures, directory: Path
 ) -> None:
     for verb in VERBS:
-        costs = measure(pair, counters, verb)
+        costs = measure(pair, counts, verb)
         for guest, cost in costs.items():
             place = f", {guest}" if len(costs) > 1 else ""
             kernel, inside = f"{verb.title}{place}, whole kernel", f"{verb.title}{place}, module"
             figures.note(kernel, "instructions", module, cost.total)
             figures.note(inside, "instructions", module, cost.module)
             title = f"{module} {verb.title}{place}"
-            _note(directory / "functions.txt", title, cost.module, cost.functions)
-            _note(directory / "kernel.txt", title, cost.total, cost.kernel)
+            note(directory / "functions.txt", title, cost.module, cost.functions)
+            note(directory / "kernel.txt", title, cost.total, cost.kernel)
         if len(costs) > 1:
             total = sum(cost.total for cost in costs.values())
             figures.note(f"{verb.title}, both kernels", "instructions", module, total)
 
 
-def _note(path: Path, title: str, total: float, functions: dict[str, float]) -> None:
+def note(path: Path, title: str, total: float, functions: Mapping[str, float]) -> None:
+    """Appends the cost of each function to a file."""
     names = capture(["c++filt", *functions]).splitlines()
     lines = [f"{n:9.1f}  {name}" for n, name in zip(functions.values(), names, strict=True)]
     with path.open("a") as file:

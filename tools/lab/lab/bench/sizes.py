@@ -3,27 +3,39 @@
 
 Each operation is counted with the stock module on both guests, and with ours on both: in version
 one, in version two with default settings, and with each size of `--explicit` set by hand. A figure
-is that of both guests: instructions, work requests, and memory regions of the client. Each mode has
-a mount of its own, which has been in use before the first count.
+is that of both guests: instructions, context switches, work requests, and memory regions of the
+client.
+
+All modes take turns in the same guests, in reverse order in every second round, and a figure is the
+median of the rounds: the guests' schedulers execute more or fewer instructions as other programs
+use the host's processors. Each turn has a mount of its own, which is used before the first count.
 """
 
 from __future__ import annotations
 
 import shlex
+import statistics
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from .. import connections, mountstats, paths
+from .. import connections, mountstats
 from ..errors import GuestError
 from ..memory import free_kilobytes
 from ..pair import MOUNT_POINT, Guest, Pair, Setup
 from ..progress import say, step
 from . import instructions
+from .counting import BOTH, counters, note
+from .figures import STOCK, Figures
+from .instructions import CLOCK
+from .server.turns import mounted, serving
+from .turns import in_turn
 
-FEW, MANY, ROUNDS = 20, 100, 3
+FEW, MANY = 20, 100
+INSTRUCTIONS = "instructions"
 #: The entries of each directory, and the number of directories that a run may list.
 ENTRIES, DIRECTORIES = 100, MANY
 #: The lengths of files in the sources of Linux 7.3, each of a tenth of them: the middle of the
@@ -75,7 +87,7 @@ def _explicit(size: int) -> Mode:
 def modes(explicit: Sequence[int]) -> list[Mode]:
     """Returns the modes that are compared, in order."""
     return [
-        Mode("stock", "stock", {}, {}),
+        Mode(STOCK, STOCK, {}, {}),
         Mode("version 1", "ours", {"rdma_version": 1}, {}),
         Mode("default", "ours", {}, {}),
         *map(_explicit, explicit),
@@ -108,66 +120,92 @@ VERBS = (
 
 @dataclass(frozen=True)
 class Sample:
-    """The counters of both sides at one time, or their difference, or that of one operation."""
+    """The counters of both sides at one time, or their difference."""
 
     operations: float
-    instructions: float
     requests: float
     regions: float
+    #: Context switches of both guests.
+    switches: float
+    #: The instructions of each guest by block.
+    instructions: Mapping[str, Counter[int]]
 
     def since(self, before: Sample) -> Sample:
         """Returns the difference from an earlier sample."""
-        now, then = vars(self), vars(before)
-        return Sample(**{name: now[name] - then[name] for name in now})
+        spent = {guest: counts.copy() for guest, counts in self.instructions.items()}
+        for guest, counts in spent.items():
+            counts.subtract(before.instructions[guest])
+        return Sample(
+            self.operations - before.operations,
+            self.requests - before.requests,
+            self.regions - before.regions,
+            self.switches - before.switches,
+            spent,
+        )
 
-    def of_each(self, count: float) -> Sample:
-        """Returns the cost of one of `count` operations."""
-        return Sample(**{name: value / count for name, value in vars(self).items()})
+    def total(self) -> int:
+        """Returns the instructions of both guests."""
+        return sum(counts.total() for counts in self.instructions.values())
+
+
+def switches(guest: Guest) -> int:
+    """Returns the context switches of a guest since it was booted."""
+    return int(guest.sh("sed -n 's/^ctxt //p' /proc/stat"))
 
 
 class Counting:
     """The counters of both guests."""
 
-    def __init__(self, pair: Pair, counts: Sequence[Path]) -> None:
-        """`counts`: the files of the plugins."""
-        self._pair = pair
-        self._counters = [instructions.Counters(path) for path in counts]
+    def __init__(self, pair: Pair, counts: Mapping[str, Path], directory: Path) -> None:
+        """`counts`: the files of the plugins. `directory` gets the cost of each function."""
+        self._guests = {"client": pair.client, "server": pair.server}
+        self._counters = {guest: instructions.Counters(path) for guest, path in counts.items()}
+        self._functions = directory / "kernel.txt"
 
     def _now(self, verb: Verb) -> Sample:
-        text = self._pair.client.read("/proc/self/mountstats")
+        text = self._guests["client"].read("/proc/self/mountstats")
         line = mountstats.parse(text, MOUNT_POINT)
         regions = sum(line[name] for name in ("read_chunks", "write_chunks", "reply_chunks"))
         client = line["sends"] + regions + line["local_inv"]
-        served = self._pair.server.sh(f"cat {_SERVED}").split()
+        served = self._guests["server"].sh(f"cat {_SERVED}").split()
         server = line["recvs"] + sum(map(int, served))
         return Sample(
             mountstats.operations(text, MOUNT_POINT).get(verb.operation, 0),
-            sum(counters.read().total() for counters in self._counters),
             client + server,
             regions,
+            sum(switches(guest) for guest in self._guests.values()),
+            {guest: counts.read() for guest, counts in self._counters.items()},
         )
 
     def _run(self, verb: Verb, count: int) -> Sample:
-        self._pair.server.sh("rm -rf /srv/export/trees/*")
-        self._pair.client.sh("echo 3 > /proc/sys/vm/drop_caches")
+        # If the server removed the files, nfsd would recall their delegations, and then grant none
+        # for up to a minute, for many other files as well.
+        remove = f"rm -rf {MOUNT_POINT}/trees/* && echo 3 > /proc/sys/vm/drop_caches"
+        self._guests["client"].sh(remove, timeout=120)
         before = self._now(verb)
         command = verb.command.format(count=count, at=MOUNT_POINT)
-        self._pair.client.sh(command, timeout=300)
+        self._guests["client"].sh(command, timeout=300)
         return self._now(verb).since(before)
 
-    def measure(self, verb: Verb) -> Sample:
-        """Returns the cost of one operation: the median of some rounds after a warm-up."""
+    def measure(self, verb: Verb, mode: Mode, figures: Figures) -> None:
+        """Notes the cost of one operation, from a short and a long run after a warm-up."""
         self._run(verb, FEW)
-        rounds = [self._round(verb) for _ in range(ROUNDS)]
-        return sorted(rounds, key=lambda sample: sample.instructions)[ROUNDS // 2]
-
-    def _round(self, verb: Verb) -> Sample:
-        """Returns the cost of one operation, from a short and a long run."""
         few = self._run(verb, FEW)
-        more = self._run(verb, MANY).since(few)
-        if verb.operation and not 0.9 < more.operations / (MANY - FEW) < 1.2:
-            raise GuestError(f"{verb.title}: {more.operations} operations for {MANY - FEW}")
-        return more.of_each(MANY - FEW)
+        more, count = self._run(verb, MANY).since(few), MANY - FEW
+        if verb.operation and not 0.9 < more.operations / count < 1.2:
+            raise GuestError(f"{verb.title}: {more.operations} operations for {count}")
+        for unit, value in (
+            (INSTRUCTIONS, more.total()),
+            ("requests", more.requests),
+            ("regions", more.regions),
+            ("switches", more.switches),
+        ):
+            figures.note(f"{verb.title}, {unit}", unit, mode.title, value / count)
+        for guest, spent in more.instructions.items():
+            names = instructions.Functions(self._guests[guest].read("/proc/kallsyms"))
+            functions = instructions.by_function(spent, names, count)
+            title = f"{mode.title}, {verb.title}, {guest}"
+            note(self._functions, title, spent.total() / count, functions)
 
 
 def _set(pair: Pair, mode: Mode) -> None:
@@ -193,7 +231,7 @@ def _use(pair: Pair, mode: Mode, parallel: int) -> None:
     while True:
         pair.client.sh(f"for n in $(seq {parallel}); do {reads} & done; wait", timeout=300)
         used = time.monotonic() - began
-        if mode.module == "stock":
+        if mode.module == STOCK:
             return
         client, server = (_sizes(guest) for guest in (pair.client, pair.server))
         if used > FOLLOW and client == server and len(client) == 1:
@@ -204,88 +242,72 @@ def _use(pair: Pair, mode: Mode, parallel: int) -> None:
 
 
 @contextmanager
-def _mounted(pair: Pair, mode: Mode) -> Iterator[None]:
-    """Mounts, and uses the mount."""
-    pair.load()
-    _set(pair, mode)
-    pair.mount("4.2")
-    _use(pair, mode, 1)
-    yield
-    pair.umount()
-    pair.unload(20)
-    pair.server.sh("echo 4096 > /proc/sys/sunrpc/svc_rdma/max_req_size")
+def _in_force(pair: Pair, mode: Mode) -> Iterator[None]:
+    """Loads the module on both guests, with the settings; mounts nothing."""
+    with serving(pair, mode.module):
+        pair.client.sh(f"insmod /lab/{mode.module}.ko")
+        _set(pair, mode)
+        yield
+        pair.unload(20)
 
 
-def _memory(pair: Pair, mode: Mode) -> tuple[float, float]:
-    """Returns the kilobytes of a connection in use, of client and server, device included."""
-    pair.load()
-    _set(pair, mode)
+def _memory(pair: Pair, mode: Mode, figures: Figures) -> None:
+    """Notes the kilobytes of a connection in use, device included."""
     before = [free_kilobytes(guest) for guest in (pair.client, pair.server)]
     pair.mount("4.2", options=f"nconnect={CONNECTIONS}")
     _use(pair, mode, CONNECTIONS)
     after = [free_kilobytes(guest) for guest in (pair.client, pair.server)]
     pair.umount()
-    pair.unload(20)
-    pair.server.sh("echo 4096 > /proc/sys/sunrpc/svc_rdma/max_req_size")
-    client, server = (a - b for a, b in zip(before, after, strict=True))
-    return client / CONNECTIONS, server / CONNECTIONS
+    for guest, b, a in zip(("client", "server"), before, after, strict=True):
+        figures.note(f"a connection, {guest}", "KiB", mode.title, (b - a) / CONNECTIONS)
 
 
-@dataclass
-class Found:
-    """The cost of each operation by its title, and the memory of a connection, both by mode."""
-
-    costs: dict[str, dict[str, Sample]]
-    memory: dict[str, tuple[float, float]]
-
-
-def measure(setup: Setup, directory: Path, explicit: Sequence[int], names: Sequence[str]) -> Found:
+def measure(
+    setup: Setup, directory: Path, explicit: Sequence[int], names: Sequence[str], rounds: int
+) -> Figures:
     """Measures the operations whose titles begin with one of `names`, or all, and memory."""
     verbs = [verb for verb in VERBS if not names or verb.title.startswith(tuple(names))]
-    found = Found({verb.title: {} for verb in verbs}, {})
-    for module in ("stock", "ours"):
-        chosen = setup.kernel.stock_module if module == "stock" else setup.client_module
-        both = replace(setup, client_module=chosen, server_module=chosen)
-        here = [mode for mode in modes(explicit) if mode.module == module]
-        _measure_modes(both, directory / module, here, verbs, found)
-    return found
-
-
-def _measure_modes(
-    setup: Setup, directory: Path, here: Sequence[Mode], verbs: Sequence[Verb], found: Found
-) -> None:
-    counts = [paths.sub("tmp") / f"insncount-{time.time_ns()}-{side}" for side in ("c", "s")]
-    plugin = instructions.build_plugin()
-    extra = [("-plugin", f"{plugin},out={path}", *instructions.CLOCK) for path in counts]
-    setup = replace(setup, client_extra=extra[0], server_extra=extra[1])
-    try:
-        with Pair(setup, directory) as pair:
+    figures = Figures()
+    with counters(BOTH) as counts:
+        extra = {
+            f"{guest}_extra": ("-plugin", f"{instructions.build_plugin()},out={path}", *CLOCK)
+            for guest, path in counts.items()
+        }
+        with Pair(replace(setup, **extra), directory) as pair:
             pair.server.sh(_PREPARE, timeout=120)
             pair.client.sh(_ARCHIVES, timeout=120)
-            counting = Counting(pair, counts)
-            for mode in here:
-                with _mounted(pair, mode):
-                    for verb in verbs:
-                        with step(f"{mode.title}: {verb.title}"):
-                            found.costs[verb.title][mode.title] = counting.measure(verb)
-                if len(verbs) == len(VERBS):
-                    with step(f"{mode.title}: memory"):
-                        found.memory[mode.title] = _memory(pair, mode)
-    finally:
-        for path in counts:
-            path.unlink(missing_ok=True)
+            counting = Counting(pair, counts, directory)
+            for turn in range(rounds):
+                for mode in in_turn(modes(explicit), turn):
+                    title = f"{mode.title}, round {turn + 1} of {rounds}"
+                    with step(title):
+                        _measure_mode(pair, counting, mode, verbs, figures)
+    return figures
 
 
-def table(found: Found) -> str:
-    """Returns the figures by operation and mode, with the ratio of instructions to the first."""
-    lines = [f"{'':24}{'mode':18}{'instructions':>14}{'ratio':>7}{'requests':>10}{'regions':>9}"]
-    for verb, samples in found.costs.items():
-        first = next(iter(samples.values()))
-        for mode, s in samples.items():
-            ratio = s.instructions / first.instructions
-            figures = f"{s.instructions:>14,.0f}{ratio:>7.2f}{s.requests:>10.2f}{s.regions:>9.2f}"
-            lines.append(f"{verb:24}{mode:18}{figures}")
-    lines.append(f"{'KiB of a connection':24}{'mode':18}{'client':>14}{'server':>14}")
-    for mode, (client, server) in found.memory.items():
-        lines.append(f"{'':24}{mode:18}{client:>14,.0f}{server:>14,.0f}")
+def _measure_mode(
+    pair: Pair, counting: Counting, mode: Mode, verbs: Sequence[Verb], figures: Figures
+) -> None:
+    with _in_force(pair, mode), mounted(pair, "4.2"):
+        _use(pair, mode, 1)
+        for verb in verbs:
+            counting.measure(verb, mode, figures)
+    if len(verbs) == len(VERBS):
+        # A module that has just been loaded keeps no memory of an earlier connection.
+        with _in_force(pair, mode):
+            _memory(pair, mode, figures)
+
+
+def table(figures: Figures) -> str:
+    """Returns the medians by mode, and that of the ratios to the first mode in the same round."""
+    lines = [f"{'':36}{'mode':18}{'median':>12}{'ratio':>7}{'min-max':>11}"]
+    for figure in figures:
+        first = figure.values[STOCK]
+        for mode, values in figure.values.items():
+            ratios = [value / base for value, base in zip(values, first, strict=True) if base]
+            cells = f"{statistics.median(values):>12,.{0 if figure.unit == INSTRUCTIONS else 2}f}"
+            if ratios:
+                spread = f"{min(ratios):.2f}-{max(ratios):.2f}"
+                cells += f"{statistics.median(ratios):>7.2f}{spread:>11}"
+            lines.append(f"{figure.name:36}{mode:18}{cells}")
     return "\n".join(lines)
