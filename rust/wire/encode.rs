@@ -17,7 +17,7 @@
 
 use core::mem;
 
-use super::{Prefix, ReadSegment, Segment};
+use super::{ReadSegment, Segment};
 
 /// An error of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,18 +57,11 @@ pub(super) struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    fn new(buf: &'b mut [u8]) -> Self {
+    pub(super) fn new(buf: &'b mut [u8]) -> Self {
         Self {
             total: buf.len(),
             rest: buf,
         }
-    }
-
-    /// Starts a message with its four fixed words.
-    pub(super) fn start(buf: &'b mut [u8], prefix: Prefix) -> Result<Self> {
-        let mut writer = Self::new(buf);
-        writer.put(prefix.to_bytes())?;
-        Ok(writer)
     }
 
     /// Returns the next `N` bytes of the buffer for writing.

@@ -13,6 +13,8 @@
 //! ```
 
 #[cfg(RPCRDMA_LEGACY)]
+use super::header::start;
+#[cfg(RPCRDMA_LEGACY)]
 use super::{EncodeError, Proc, ReadListWriter, Version};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
@@ -36,7 +38,7 @@ pub fn begin_padded(
     thresh: u32,
 ) -> Result<ReadListWriter<'_>, EncodeError> {
     // CAST: the discriminants of a `repr(u32)` enum, here and below.
-    let mut w = Version::One.start(buf, xid, credits, Proc::Msgp as u32)?;
+    let mut w = start(Version::One.number(), buf, xid, credits, Proc::Msgp as u32)?;
     w.word(align)?;
     w.word(thresh)?;
     Ok(w.lists())
@@ -50,7 +52,7 @@ pub fn begin_padded(
 //= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
 #[cfg(RPCRDMA_LEGACY)]
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
-    let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
+    let w = start(Version::One.number(), buf, xid, credits, Proc::Done as u32)?;
     Ok(w.written())
 }
 
