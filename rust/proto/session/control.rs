@@ -206,13 +206,8 @@ impl Queue {
     /// Appends an answer to the peer. Returns `false` if the queue is full.
     #[must_use]
     pub(super) fn answer(&mut self, control: Control) -> bool {
-        match self.answers.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => {
-                *slot = Some(control);
-                true
-            }
-            None => false,
-        }
+        let free = self.answers.iter_mut().find(|slot| slot.is_none());
+        free.map(|slot| *slot = Some(control)).is_some()
     }
 
     /// Returns whether no answer waits.
