@@ -145,12 +145,8 @@ impl Session {
 
     /// Answers an operation with the characteristics of this end.
     fn greet(&mut self, xid: u32, now: u64) {
-        let control = Control {
-            xid,
-            version: Version::Two.number(),
-            direction: Direction::Reply,
-            body: super::Body::Init(self.own()),
-        };
+        let own = super::Body::Init(self.own());
+        let control = Control::reply(xid, Version::Two.number(), own);
         if self.answer(control) {
             self.on_own_sent(&control, now);
         }
@@ -243,12 +239,7 @@ impl Session {
         else {
             return Verdict::dropped(None);
         };
-        let sent = self.answer(Control {
-            xid,
-            version,
-            direction: Direction::Reply,
-            body: super::Body::Error(error),
-        });
+        let sent = self.answer(Control::reply(xid, version, super::Body::Error(error)));
         Verdict::dropped((!sent).then_some(Breach::TooMany))
     }
 }

@@ -131,6 +131,16 @@ pub struct Control {
 }
 
 impl Control {
+    /// Makes a reply to the message with this XID, in a version.
+    pub(super) const fn reply(xid: u32, version: u32, body: Body) -> Self {
+        Self {
+            xid,
+            version,
+            direction: Direction::Reply,
+            body,
+        }
+    }
+
     /// Writes the message. `credits` are those of its direction. Returns its length.
     ///
     /// # Errors

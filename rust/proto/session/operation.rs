@@ -33,13 +33,8 @@ impl Session {
         error: ErrorBody,
         breach: Option<Breach>,
     ) -> Verdict {
-        let control = Control {
-            xid: message.xid(),
-            version: message.version().number(),
-            direction: Direction::Reply,
-            body: Body::Error(error),
-        };
-        match self.answer(control) {
+        let version = message.version().number();
+        match self.answer(Control::reply(message.xid(), version, Body::Error(error))) {
             true => Verdict::dropped(breach),
             false => Verdict::dropped(Some(Breach::TooMany)),
         }
@@ -78,12 +73,8 @@ impl Session {
             count: want.count(),
             decided: self.decide(want),
         };
-        let sent = self.answer(Control {
-            xid: message.xid(),
-            version: Version::Two.number(),
-            direction: Direction::Reply,
-            body: Body::Response(outcome),
-        });
+        let (version, outcome) = (Version::Two.number(), Body::Response(outcome));
+        let sent = self.answer(Control::reply(message.xid(), version, outcome));
         Verdict::done((!sent).then_some(Breach::TooMany))
     }
 
