@@ -66,13 +66,10 @@ impl<'b> Writer<'b> {
 
     /// Returns the next `N` bytes of the buffer for writing.
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
-        match mem::take(&mut self.rest).split_first_chunk_mut() {
-            Some((head, rest)) => {
-                self.rest = rest;
-                Ok(head)
-            }
-            None => Err(EncodeError::NoRoom),
-        }
+        let split = mem::take(&mut self.rest).split_first_chunk_mut();
+        let (head, rest) = split.ok_or(EncodeError::NoRoom)?;
+        self.rest = rest;
+        Ok(head)
     }
 
     /// Appends `bytes`.
@@ -83,14 +80,11 @@ impl<'b> Writer<'b> {
 
     /// Appends any number of bytes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result {
-        match mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
-            Some((head, rest)) => {
-                head.copy_from_slice(bytes);
-                self.rest = rest;
-                Ok(())
-            }
-            None => Err(EncodeError::NoRoom),
-        }
+        let split = mem::take(&mut self.rest).split_at_mut_checked(bytes.len());
+        let (head, rest) = split.ok_or(EncodeError::NoRoom)?;
+        head.copy_from_slice(bytes);
+        self.rest = rest;
+        Ok(())
     }
 
     /// Appends a 32-bit word.
