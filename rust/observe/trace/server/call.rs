@@ -166,9 +166,7 @@ pub(in crate::observe) fn refused(cid: impl Source<Cid>, bytes: &[u8], reason: &
 /// Returns the first four words of a message. Missing bytes are zero.
 fn prefix(bytes: &[u8]) -> Prefix {
     let mut words = [0; Prefix::LEN];
-    for (to, from) in words.iter_mut().zip(bytes) {
-        *to = *from;
-    }
+    crate::text::copy(&mut words, bytes);
     Prefix::from_bytes(&words)
 }
 
