@@ -148,7 +148,7 @@ pub mod len {
 
     /// Returns the length of a header with chunk lists. The arguments are those of
     /// [`v1::len::header`].
-    pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
+    pub fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
         v1::len::header(reads, write, reply).saturating_add(DIRECTION)
     }
 }
