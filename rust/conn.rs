@@ -35,3 +35,10 @@ pub(crate) mod session;
 pub(crate) mod state;
 pub(crate) mod terms;
 pub(crate) mod traced;
+
+use kernel::time::{Instant, Monotonic};
+
+/// Returns the milliseconds since `begin`.
+fn millis(begin: Instant<Monotonic>) -> u64 {
+    u64::try_from(begin.elapsed().as_millis()).unwrap_or(0)
+}

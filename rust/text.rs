@@ -1,13 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Short strings by value, for C code that expects a NUL-terminated string. Every room may use
-//! them.
+//! Short strings by value, for C code that expects a NUL-terminated string, and copies of as many
+//! bytes as fit. Every room may use them.
 
 use core::fmt::Write;
 
 use kernel::ffi::c_char;
 use kernel::fmt;
 use kernel::str::BStr;
+
+/// Copies as many bytes as fit, and returns their number.
+pub(crate) fn copy(to: &mut [u8], from: &[u8]) -> usize {
+    for (to, from) in to.iter_mut().zip(from) {
+        *to = *from;
+    }
+    to.len().min(from.len())
+}
 
 /// A NUL-terminated string of at most `SIZE - 1` bytes.
 ///
@@ -56,10 +64,7 @@ impl<const SIZE: usize> Write for StackString<SIZE> {
         let Some((_nul, room)) = rest.split_last_mut() else {
             return Err(fmt::Error);
         };
-        let n = s.len().min(room.len());
-        for (to, from) in room.iter_mut().zip(s.bytes()) {
-            *to = from;
-        }
+        let n = copy(room, s.as_bytes());
         // INVARIANT: `n` bytes fit before the last byte, which stays zero.
         self.len += n;
         if n < s.len() {

@@ -23,84 +23,56 @@ pub(super) struct Reason {
     next: &'static str,
 }
 
-/// Nothing listens at the address (mount: "Connection refused").
-pub(super) const REFUSED: Reason = Reason {
-    number: 1,
-    cause: "the host answers, but nothing listens there for RDMA on this port",
-    next: "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount",
-};
-/// There is no route to the address (mount: "Network is unreachable").
-pub(super) const UNREACHABLE: Reason = Reason {
-    number: 2,
-    cause: "no route leads to the address, or none that RDMA can use",
-    next: "ip route get ADDRESS, and rdma link",
-};
-/// There is no route to the host (mount: "No route to host").
-pub(super) const HOST_UNREACHABLE: Reason = Reason {
-    number: 3,
-    cause: "no route leads to the host, or the connection manager failed to reach it",
-    next: "ip neighbour, and ping the address",
-};
-/// No answer has arrived in time (mount: "Connection timed out").
-pub(super) const TIMED_OUT: Reason = Reason {
-    number: 4,
-    cause: "the server does not answer connection requests",
-    next: "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?",
-};
-/// The address was not resolved (mount: "Protocol error").
-pub(super) const UNRESOLVED: Reason = Reason {
-    number: 5,
-    cause: "no RDMA device of this host leads to the address, or no host has it",
-    next: "ip route get ADDRESS, ip neighbour, and rdma link",
-};
-/// The handshake was interrupted (mount: "no message, it retries").
-pub(super) const LOST: Reason = Reason {
-    number: 6,
-    cause: "the server ended the handshake, or knows the queue pair from an older connection",
-    next: "check the log of the server",
-};
-/// The server supports none of our versions (mount: "mount system call failed").
-pub(super) const VERSION: Reason = Reason {
-    number: 7,
-    cause: "the server supports no version of RPC-over-RDMA that this mount may use",
-    next: "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp",
-};
-/// The server closed the first connection before its first reply (mount: "no message, it waits").
-pub(super) const LEFT: Reason = Reason {
-    number: 8,
-    cause: "the server ended the connection before its first reply",
-    next: "check the log of the server, and whether the port is nfsd's",
-};
-/// The server accepted the first connection and does not answer (mount: "no message, it waits").
-pub(super) const MUTE: Reason = Reason {
-    number: 9,
-    cause: "the server accepted the connection, but answers no call",
-    next: "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?",
-};
-/// The server's answer to CONF_RDMA is not acceptable (mount: "Connection refused").
-pub(super) const CONF: Reason = Reason {
-    number: 10,
-    cause: "the answer of the server to CONF_RDMA is not acceptable",
-    next: "sysctl sunrpc.rdma_conf=0",
-};
-/// The device lacks something that this module needs (mount: "Protocol error").
-pub(super) const UNFIT: Reason = Reason {
-    number: 11,
-    cause: "this device cannot be used",
-    next: "a mount over another device, or with proto=tcp",
-};
-/// A step on this host failed for lack of memory (mount: "no message, it waits").
-pub(super) const NO_MEMORY: Reason = Reason {
-    number: 12,
-    cause: "this host lacks memory",
-    next: "free memory, or lower sunrpc.rdma_slot_table_entries",
-};
-/// A step on this host failed (mount: "no message, it waits").
-pub(super) const LOCAL: Reason = Reason {
-    number: 13,
-    cause: "a step on this host failed",
-    next: "check the log for messages of the driver before this one",
-};
+/// Defines the reasons: of each its number, the cause and the next step.
+macro_rules! reasons {
+    ($($(#[$doc:meta])* $name:ident = $number:literal: $cause:literal, $next:literal;)*) => {$(
+        $(#[$doc])*
+        pub(super) const $name: Reason = Reason { number: $number, cause: $cause, next: $next };
+    )*};
+}
+
+reasons! {
+    /// Nothing listens at the address (mount: "Connection refused").
+    REFUSED = 1: "the host answers, but nothing listens there for RDMA on this port",
+        "echo 'rdma 20049' > /proc/fs/nfsd/portlist on the server, and port=20049 at the mount";
+    /// There is no route to the address (mount: "Network is unreachable").
+    UNREACHABLE = 2: "no route leads to the address, or none that RDMA can use",
+        "ip route get ADDRESS, and rdma link";
+    /// There is no route to the host (mount: "No route to host").
+    HOST_UNREACHABLE = 3:
+        "no route leads to the host, or the connection manager failed to reach it",
+        "ip neighbour, and ping the address";
+    /// No answer has arrived in time (mount: "Connection timed out").
+    TIMED_OUT = 4: "the server does not answer connection requests",
+        "is it up, and does a firewall drop UDP port 4791 (RoCE) or the TCP port (iWARP)?";
+    /// The address was not resolved (mount: "Protocol error").
+    UNRESOLVED = 5: "no RDMA device of this host leads to the address, or no host has it",
+        "ip route get ADDRESS, ip neighbour, and rdma link";
+    /// The handshake was interrupted (mount: "no message, it retries").
+    LOST = 6: "the server ended the handshake, or knows the queue pair from an older connection",
+        "check the log of the server";
+    /// The server supports none of our versions (mount: "mount system call failed").
+    VERSION = 7: "the server supports no version of RPC-over-RDMA that this mount may use",
+        "sysctl sunrpc.rdma_version=auto, or a mount with proto=tcp";
+    /// The server closed the first connection before any reply (mount: "no message, it waits").
+    LEFT = 8: "the server ended the connection before its first reply",
+        "check the log of the server, and whether the port is nfsd's";
+    /// The server accepted the connection, and does not answer (mount: "no message, it waits").
+    MUTE = 9: "the server accepted the connection, but answers no call",
+        "nfsrdma doctor on the server: is nfsd stuck, or is the port another service's?";
+    /// The server's answer to CONF_RDMA is not acceptable (mount: "Connection refused").
+    CONF = 10: "the answer of the server to CONF_RDMA is not acceptable",
+        "sysctl sunrpc.rdma_conf=0";
+    /// The device lacks something that this module needs (mount: "Protocol error").
+    UNFIT = 11: "this device cannot be used",
+        "a mount over another device, or with proto=tcp";
+    /// A step on this host failed for lack of memory (mount: "no message, it waits").
+    NO_MEMORY = 12: "this host lacks memory",
+        "free memory, or lower sunrpc.rdma_slot_table_entries";
+    /// A step on this host failed (mount: "no message, it waits").
+    LOCAL = 13: "a step on this host failed",
+        "check the log for messages of the driver before this one";
+}
 
 /// The number of bits of a [`Reason`].
 const REASON_BITS: u32 = 8;

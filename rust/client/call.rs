@@ -10,7 +10,7 @@ use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 
 use self::slot::{Contents, Locked, Slot, FOREVER};
-use super::endpoint::{Endpoint, Spare};
+use super::endpoint::Endpoint;
 use super::transport::Client;
 use crate::observe::connections::Calls;
 use crate::observe::stats::CallCounts;
@@ -217,7 +217,7 @@ impl<'a> SlotTable<'a> {
             let taken = (locked.contents.out.take(), locked.ep.take());
             act(slot, locked);
             // Regions and buffer are dropped outside the lock. The reference may be the last one.
-            let spare = core::mem::replace(&mut slot.lock().contents.spare, Spare::NONE);
+            let spare = core::mem::take(&mut slot.lock().contents.spare);
             drop((taken, spare));
         }
     }

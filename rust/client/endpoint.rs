@@ -301,18 +301,13 @@ impl WorkItem<REPLENISH> for Endpoint {
 
 /// Idle memory regions that a slot keeps for its next call, so that they bypass the pools, whose
 /// locks all slots share. At most one of each kind.
+#[derive(Default)]
 pub(super) struct Spare {
     plain: Option<Mr>,
     gapped: Option<Mr>,
 }
 
 impl Spare {
-    /// No region.
-    pub(super) const NONE: Self = Self {
-        plain: None,
-        gapped: None,
-    };
-
     /// Returns the place for a region of this kind.
     #[inline(always)]
     pub(super) fn of(&mut self, kind: Kind) -> &mut Option<Mr> {

@@ -286,6 +286,7 @@ struct Conf {
 }
 
 /// The data that the lock of [`Conf`] protects.
+#[derive(Default)]
 struct Asked {
     /// The XID of the call, and the request in the call, until the answer.
     asked: Option<(u32, Request)>,
@@ -308,13 +309,9 @@ enum Answer {
 impl Conf {
     /// Makes the state of a connection before the server is asked.
     fn new() -> impl PinInit<Self> {
-        let state = Asked {
-            asked: None,
-            answer: None,
-        };
         pin_init!(Self {
             waiting: AtomicFlag::new(false),
-            state <- new_spinlock!(state, "rpcrdma::Conf::state"),
+            state <- new_spinlock!(Asked::default(), "rpcrdma::Conf::state"),
             changed <- WakeEvent::new(),
         })
     }

@@ -43,17 +43,15 @@ impl PeerTable {
 
     /// Returns whether version one must be used with a peer.
     pub(crate) fn is_one_only(&self, net: &Net, peer: &SockAddr) -> bool {
-        self.peers.lock().is_one_only(&key(net, peer), self.now())
+        self.peers
+            .lock()
+            .is_one_only(&key(net, peer), super::millis(self.made))
     }
 
     /// Stores the knowledge that a connection has gained about a peer.
     pub(crate) fn note(&self, net: &Net, peer: &SockAddr, memory: Memory) {
-        let now = self.now();
+        let now = super::millis(self.made);
         self.peers.lock().note(&key(net, peer), memory, now, TTL_MS);
-    }
-
-    fn now(&self) -> u64 {
-        u64::try_from(self.made.elapsed().as_millis()).unwrap_or(0)
     }
 }
 
@@ -61,7 +59,7 @@ impl fmt::Display for PeerTable {
     /// Writes for each peer: network namespace, address, port, version, and the seconds until the
     /// entry expires.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let now = self.now();
+        let now = super::millis(self.made);
         for n in 0..CAPACITY {
             // The formatter may sleep, so it works on a copy.
             let entry = self.peers.lock().entries(now).nth(n).copied();

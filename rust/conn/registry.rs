@@ -23,6 +23,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_mutex, Arc, Mutex};
 use kernel::time::{Instant, Monotonic};
 
+use super::millis;
 use crate::mem::MemallocScope;
 use crate::observe::connections::{Counts, History, Line, Loss, Role, Up};
 use crate::observe::trace::Peer;
@@ -274,11 +275,6 @@ impl Drop for Registered {
 /// Returns the seconds since `begin`.
 fn seconds(begin: Instant<Monotonic>) -> u64 {
     millis(begin) / 1000
-}
-
-/// Returns the milliseconds since `begin`.
-fn millis(begin: Instant<Monotonic>) -> u64 {
-    u64::try_from(begin.elapsed().as_nanos() / 1_000_000).unwrap_or(0)
 }
 
 #[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]

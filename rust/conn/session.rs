@@ -79,11 +79,6 @@ impl SharedSession {
     pub(super) fn wanted_receives(&self) -> Option<u32> {
         self.current.lock().as_ref()?.wanted
     }
-
-    /// Returns the session's time in milliseconds.
-    fn now(&self) -> u64 {
-        u64::try_from(self.made.elapsed().as_millis()).unwrap_or(0)
-    }
 }
 
 impl<R, O: XprtRef> ConnState<R, O> {
@@ -134,7 +129,7 @@ impl<R, O: XprtRef> ConnState<R, O> {
         act: impl FnOnce(&mut Current, u64) -> T,
     ) -> Option<T> {
         let current = (*current).as_mut()?;
-        let result = act(current, self.session.now());
+        let result = act(current, super::millis(self.session.made));
         self.publish(&current.session);
         Some(result)
     }
@@ -266,7 +261,7 @@ impl<R: Role> ConnState<R, R::Owner> {
                     Err(PostError::Invalid | PostError::Broken(_)) => {}
                 }
             }
-            let output = current.session.poll(self.session.now());
+            let output = current.session.poll(super::millis(self.session.made));
             self.publish(&current.session);
             match output {
                 Some(Output::Send(control)) => current.unsent = Some(control),

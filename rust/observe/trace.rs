@@ -33,6 +33,7 @@ use kernel::prelude::*;
 use kernel::{ffi, fmt};
 
 use crate::proto::requester::plan::{CallShape, ReplyShape};
+use crate::text;
 use crate::wire::{Prefix, Segment};
 
 #[macro_use]
@@ -55,7 +56,7 @@ pub(crate) use reply::*;
 pub(crate) use session::*;
 
 /// A string of an event, truncated to 63 bytes.
-type StackString = crate::text::StackString<64>;
+type StackString = text::StackString<64>;
 
 /// A value, or a closure in [`Lazy`], that yields an argument of type `T`.
 pub(crate) trait Source<T> {
@@ -198,9 +199,7 @@ impl SockAddrBytes {
     /// slice means that the address is unknown.
     fn new(sockaddr: &[u8]) -> Self {
         let mut bytes = [0; Self::LEN];
-        for (to, from) in bytes.iter_mut().zip(sockaddr) {
-            *to = *from;
-        }
+        text::copy(&mut bytes, sockaddr);
         Self(bytes)
     }
 }

@@ -51,17 +51,6 @@ impl Thresholds {
         }
     }
 
-    /// Returns the length of a header in the version in use. The arguments are those of
-    /// [`Version::header_len`].
-    pub const fn header_len(
-        &self,
-        reads: usize,
-        write: Option<usize>,
-        reply: Option<usize>,
-    ) -> usize {
-        self.version.header_len(reads, write, reply)
-    }
-
     /// Returns the length in bytes of the longest RPC call that fits inline beside any header whose
     /// chunks have at most `max_segs` segments each: a read chunk, and a write chunk or a reply
     /// chunk. [`super::requester::plan`] computes the exact header instead and may fit more.
@@ -70,7 +59,7 @@ impl Thresholds {
         let segs = max_segs as usize;
         subtract(
             self.client_to_server,
-            self.header_len(segs, Some(segs), None),
+            self.version.header_len(segs, Some(segs), None),
         )
     }
 
@@ -79,7 +68,10 @@ impl Thresholds {
     pub fn max_inline_reply(&self, max_segs: u32) -> u32 {
         // CAST: lossless where `usize` has 32 bits or more.
         let segs = max_segs as usize;
-        subtract(self.server_to_client, self.header_len(0, Some(segs), None))
+        subtract(
+            self.server_to_client,
+            self.version.header_len(0, Some(segs), None),
+        )
     }
 
     /// Returns the length in bytes of the longest backward-direction call. The server is its

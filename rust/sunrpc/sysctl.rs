@@ -22,7 +22,7 @@ use kernel::sync::atomic::{Atomic, Relaxed};
 use crate::compat::casts::u32_as_usize;
 use crate::mem::SockAddr;
 use crate::raw;
-use crate::text::StackString;
+use crate::text::{self, StackString};
 
 /// A sysctl in the directory of a [`Registration`].
 ///
@@ -334,12 +334,7 @@ unsafe extern "C" fn handle<F: TextSysctl>(
 
 /// Copies the bytes of `line` from `from` on to `buffer`, as many as fit. Returns their number.
 fn copy_from(line: &[u8], from: usize, buffer: &mut [u8]) -> usize {
-    let rest = line.get(from..).unwrap_or_default();
-    buffer
-        .iter_mut()
-        .zip(rest)
-        .for_each(|(to, byte)| *to = *byte);
-    rest.len().min(buffer.len())
+    text::copy(buffer, line.get(from..).unwrap_or_default())
 }
 
 /// Keeps sysctls registered. Dropping the value waits for threads that are reading or writing a

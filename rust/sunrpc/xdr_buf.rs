@@ -170,11 +170,7 @@ impl<'a> XdrBuf<'a> {
         let rc = unsafe {
             raw::read_bytes_from_xdr_buf(self.buf.as_ptr(), offset, out.as_mut_ptr().cast(), len)
         };
-        if rc == 0 {
-            Ok(())
-        } else {
-            Err(EINVAL)
-        }
+        (rc == 0).then_some(()).ok_or(EINVAL)
     }
 
     /// Returns the memory of `len` bytes, starting at `offset`, in order and in as few pieces as

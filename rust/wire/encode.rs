@@ -17,7 +17,7 @@
 
 use core::mem;
 
-use super::{Prefix, ReadSegment, Segment};
+use super::{ReadSegment, Segment};
 
 /// An error of encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,29 +57,19 @@ pub(super) struct Writer<'b> {
 }
 
 impl<'b> Writer<'b> {
-    fn new(buf: &'b mut [u8]) -> Self {
+    pub(super) fn new(buf: &'b mut [u8]) -> Self {
         Self {
             total: buf.len(),
             rest: buf,
         }
     }
 
-    /// Starts a message with its four fixed words.
-    pub(super) fn start(buf: &'b mut [u8], prefix: Prefix) -> Result<Self> {
-        let mut writer = Self::new(buf);
-        writer.put(prefix.to_bytes())?;
-        Ok(writer)
-    }
-
     /// Returns the next `N` bytes of the buffer for writing.
     pub(super) fn array<const N: usize>(&mut self) -> Result<&'b mut [u8; N]> {
-        match mem::take(&mut self.rest).split_first_chunk_mut() {
-            Some((head, rest)) => {
-                self.rest = rest;
-                Ok(head)
-            }
-            None => Err(EncodeError::NoRoom),
-        }
+        let split = mem::take(&mut self.rest).split_first_chunk_mut();
+        let (head, rest) = split.ok_or(EncodeError::NoRoom)?;
+        self.rest = rest;
+        Ok(head)
     }
 
     /// Appends `bytes`.
@@ -90,14 +80,11 @@ impl<'b> Writer<'b> {
 
     /// Appends any number of bytes.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result {
-        match mem::take(&mut self.rest).split_at_mut_checked(bytes.len()) {
-            Some((head, rest)) => {
-                head.copy_from_slice(bytes);
-                self.rest = rest;
-                Ok(())
-            }
-            None => Err(EncodeError::NoRoom),
-        }
+        let split = mem::take(&mut self.rest).split_at_mut_checked(bytes.len());
+        let (head, rest) = split.ok_or(EncodeError::NoRoom)?;
+        head.copy_from_slice(bytes);
+        self.rest = rest;
+        Ok(())
     }
 
     /// Appends a 32-bit word.

@@ -25,7 +25,7 @@ impl Version {
         proc: ListProc,
     ) -> Result<ReadListWriter<'_>, EncodeError> {
         // CAST: reads the discriminant of a `repr(u32)` enum.
-        let mut w = self.start(buf, xid, credits, proc as u32)?;
+        let mut w = start(self.number(), buf, xid, credits, proc as u32)?;
         if self == Self::Two {
             w.word(direction as u32)?;
         }
@@ -64,20 +64,10 @@ impl Version {
     ) -> Result<usize, EncodeError> {
         error_as(self.number(), buf, xid, credits, error)
     }
-
-    /// Starts a message with its four fixed words.
-    pub(super) fn start(
-        self,
-        buf: &mut [u8],
-        xid: u32,
-        credits: u32,
-        proc: u32,
-    ) -> Result<Writer<'_>, EncodeError> {
-        start(self.number(), buf, xid, credits, proc)
-    }
 }
 
-fn start(
+/// Starts a message with its four fixed words.
+pub(super) fn start(
     version: u32,
     buf: &mut [u8],
     xid: u32,
@@ -90,7 +80,9 @@ fn start(
         credits,
         proc,
     };
-    Writer::start(buf, prefix)
+    let mut writer = Writer::new(buf);
+    writer.put(prefix.to_bytes())?;
+    Ok(writer)
 }
 
 /// Writes an error about the message with this `xid`, with the `version` word of that message,

@@ -13,6 +13,8 @@
 //! ```
 
 #[cfg(RPCRDMA_LEGACY)]
+use super::header::start;
+#[cfg(RPCRDMA_LEGACY)]
 use super::{EncodeError, Proc, ReadListWriter, Version};
 
 /// Inline threshold in bytes of a peer that has announced none (RFC 8166 section 3.3.3).
@@ -36,7 +38,7 @@ pub fn begin_padded(
     thresh: u32,
 ) -> Result<ReadListWriter<'_>, EncodeError> {
     // CAST: the discriminants of a `repr(u32)` enum, here and below.
-    let mut w = Version::One.start(buf, xid, credits, Proc::Msgp as u32)?;
+    let mut w = start(Version::One.number(), buf, xid, credits, Proc::Msgp as u32)?;
     w.word(align)?;
     w.word(thresh)?;
     Ok(w.lists())
@@ -50,7 +52,7 @@ pub fn begin_padded(
 //= 5666-4.1-7 nothing follows RDMA_DONE and RDMA_ERROR
 #[cfg(RPCRDMA_LEGACY)]
 pub fn done(buf: &mut [u8], xid: u32, credits: u32) -> Result<usize, EncodeError> {
-    let w = Version::One.start(buf, xid, credits, Proc::Done as u32)?;
+    let w = start(Version::One.number(), buf, xid, credits, Proc::Done as u32)?;
     Ok(w.written())
 }
 
@@ -61,11 +63,6 @@ pub mod len {
 
     /// Four fixed words and three absent lists: the header of a message with everything inline.
     pub const MIN: usize = 28;
-
-    /// Returns the bytes that `segments` entries of the read list add to [`MIN`].
-    pub const fn read_segments(segments: usize) -> usize {
-        segments.saturating_mul(ReadSegment::LEN)
-    }
 
     /// Returns the bytes that one write chunk of `segments` segments adds to [`MIN`].
     pub const fn write_chunk(segments: usize) -> usize {
@@ -79,17 +76,9 @@ pub mod len {
 
     /// Returns the length of a header with `reads` read segments, one write chunk of `write`
     /// segments unless `None`, and a reply chunk of `reply` segments unless `None`.
-    pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
-        let write = match write {
-            Some(n) => write_chunk(n),
-            None => 0,
-        };
-        let reply = match reply {
-            Some(n) => reply_chunk(n),
-            None => 0,
-        };
-        MIN.saturating_add(read_segments(reads))
-            .saturating_add(write)
-            .saturating_add(reply)
+    pub fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
+        MIN.saturating_add(reads.saturating_mul(ReadSegment::LEN))
+            .saturating_add(write.map_or(0, write_chunk))
+            .saturating_add(reply.map_or(0, reply_chunk))
     }
 }

@@ -16,6 +16,7 @@
 //! XDR.
 
 use super::encode::Writer;
+use super::header::start;
 use super::{Direction, EncodeError, Prefix, Proc, Version};
 
 /// Inline threshold in bytes of a peer that has announced none (section 2.3).
@@ -40,7 +41,13 @@ pub fn optional(
     opttype: u32,
 ) -> Result<OptionalWriter<'_>, EncodeError> {
     // CAST: the discriminants of `repr(u32)` enums.
-    let mut w = Version::Two.start(buf, xid, credits, Proc::Optional as u32)?;
+    let mut w = start(
+        Version::Two.number(),
+        buf,
+        xid,
+        credits,
+        Proc::Optional as u32,
+    )?;
     w.word(direction as u32)?;
     w.word(opttype)?;
     let len_at = w.array()?;
@@ -141,7 +148,7 @@ pub mod len {
 
     /// Returns the length of a header with chunk lists. The arguments are those of
     /// [`v1::len::header`].
-    pub const fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
+    pub fn header(reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
         v1::len::header(reads, write, reply).saturating_add(DIRECTION)
     }
 }

@@ -46,12 +46,7 @@ impl Version {
 
     /// Returns the length in bytes of a header with `reads` read segments, one write chunk of
     /// `write` segments unless `None`, and a reply chunk of `reply` segments unless `None`.
-    pub const fn header_len(
-        self,
-        reads: usize,
-        write: Option<usize>,
-        reply: Option<usize>,
-    ) -> usize {
+    pub fn header_len(self, reads: usize, write: Option<usize>, reply: Option<usize>) -> usize {
         match self {
             Self::One => super::v1::len::header(reads, write, reply),
             Self::Two => super::v2::len::header(reads, write, reply),

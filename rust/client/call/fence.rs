@@ -121,14 +121,9 @@ pub(super) fn post(qp: &QueuePair, slot: &Slot, locked: &mut Locked, task: Task)
         live += 1;
     }
     contents.counts.local_inv(live);
-    match qp.post_invalidate(tags::invalidation(slot.index), &mut contents.regions) {
-        Ok(_) => Ok(()),
-        Err(error) => {
-            let error = Error::from(error);
-            trace::post_linv_err(task, error.to_errno());
-            Err(error)
-        }
-    }
+    let posted = qp.post_invalidate(tags::invalidation(slot.index), &mut contents.regions);
+    let posted = posted.map(drop).map_err(Error::from);
+    posted.inspect_err(|error| trace::post_linv_err(task, error.to_errno()))
 }
 
 /// Handles the failure of a LOCAL_INV: queues the close of the connection. Completion worker; does

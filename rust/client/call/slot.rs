@@ -400,7 +400,7 @@ impl Locked {
         if self.phase == Phase::Prepared {
             self.reset();
         }
-        self.contents.spare = Spare::NONE;
+        self.contents.spare = Spare::default();
     }
 
     /// Gives the regions back, which no peer can reach any more, and makes the slot idle.
@@ -471,7 +471,7 @@ impl Contents {
             out: None,
             out_len: 0,
             regions: KVec::new(),
-            spare: Spare::NONE,
+            spare: Spare::default(),
             offered: KVec::new(),
             offer: ReplyKind::Inline,
             counts,

@@ -22,7 +22,7 @@
 
 use super::super::super::wire::message::Body;
 use super::super::super::wire::v1::{len, PADDING};
-use super::super::super::wire::{Direction, Lists, Message, Prefix, Proc, Version};
+use super::super::super::wire::{Direction, Message, Prefix, Proc, Version};
 use super::super::inline::Thresholds;
 use super::binding::{self, Item};
 
@@ -85,7 +85,10 @@ impl<'a> Padded<'a> {
         if Direction::of_rpc(payload) != Some(Direction::Call) {
             return Err(Unfit::Type);
         }
-        check_lists(&lists)?;
+        // RFC 5666 has no rule for the position of a chunk in a message with padding.
+        if lists.read_list().next().is_some() {
+            return Err(Unfit::ReadList);
+        }
         Ok(Self {
             bytes,
             padding: Padding::new(align, thresh).ok_or(Unfit::Align)?,
@@ -160,15 +163,6 @@ pub fn room(
         pad,
     };
     (total <= thresholds.client_to_server).then_some(room)
-}
-
-/// Checks that the data of the call are inline. RFC 5666 has no rule for the position of a chunk in
-/// a message with padding.
-fn check_lists(lists: &Lists<'_>) -> Result<(), Unfit> {
-    match lists.read_list().next() {
-        Some(_) => Err(Unfit::ReadList),
-        None => Ok(()),
-    }
 }
 
 /// Walks through the items of a call.

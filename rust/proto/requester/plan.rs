@@ -344,13 +344,13 @@ impl InlineSpace {
         // CAST: lossless where `usize` has 32 bits or more.
         let (segs, t) = (max_segs as usize, thresholds);
         let call = |write, reply| Calls {
-            inline: Space::new(t.client_to_server, t.header_len(0, write, reply)),
+            inline: Space::new(t.client_to_server, t.version.header_len(0, write, reply)),
             read: match options.read_chunks {
-                true => Space::new(t.client_to_server, t.header_len(segs, write, reply)),
+                true => Space::new(t.client_to_server, t.version.header_len(segs, write, reply)),
                 false => Space::NONE,
             },
         };
-        let reply = |write| Space::new(t.server_to_client, t.header_len(0, write, None));
+        let reply = |write| Space::new(t.server_to_client, t.version.header_len(0, write, None));
         Self {
             reply: reply(None),
             written: reply(Some(segs)),

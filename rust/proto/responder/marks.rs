@@ -47,12 +47,8 @@ pub struct Marks {
 
 impl Marks {
     /// Makes an empty set.
-    pub const fn new() -> Self {
-        Self {
-            marks: [Mark { start: 0, len: 0 }; MOST],
-            count: 0,
-            furthest: 0,
-        }
+    pub fn new() -> Self {
+        Self::default()
     }
 
     /// Removes all marks.

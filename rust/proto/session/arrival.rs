@@ -7,7 +7,6 @@ use super::super::super::wire::{
     self, peek, DecodeError, Direction, Message, Receiver, Remedy, Version,
 };
 use super::super::version::{Answer, Progress};
-use super::operation::Optional;
 use super::{Breach, Close, Control, Session, Side, Stage, Take, Verdict};
 
 impl Verdict {
@@ -50,17 +49,8 @@ impl Session {
             Body::Error(error) => self.on_error(message, error, now),
             _ if self.is_other_version(message) => self.on_other_version(message),
             Body::Optional {
-                opttype,
-                optinfo,
-                payload,
-            } => {
-                let option = Optional {
-                    opttype,
-                    optinfo,
-                    payload,
-                };
-                self.on_option(message, &option, now)
-            }
+                opttype, optinfo, ..
+            } => self.on_option(message, (opttype, optinfo), now),
             _ => self.on_rpc(message, now),
         };
         // The message that ends the negotiation may bring the first grant.
@@ -138,7 +128,7 @@ impl Session {
     /// version two. The client waits for a message that is not an error and has the same XID. If
     /// the operation has no answer of its own, INIT_XCHAR is that message.
     //= V2-5.1-3 operation that begins a connection
-    fn on_option(&mut self, message: &Message<'_>, option: &Optional<'_>, now: u64) -> Verdict {
+    fn on_option(&mut self, message: &Message<'_>, option: (u32, &[u8]), now: u64) -> Verdict {
         if let Stage::Client(negotiation) = &mut self.stage {
             negotiation.on_version_two();
         }
@@ -155,12 +145,8 @@ impl Session {
 
     /// Answers an operation with the characteristics of this end.
     fn greet(&mut self, xid: u32, now: u64) {
-        let control = Control {
-            xid,
-            version: Version::Two.number(),
-            direction: Direction::Reply,
-            body: super::Body::Init(self.own()),
-        };
+        let own = super::Body::Init(self.own());
+        let control = Control::reply(xid, Version::Two.number(), own);
         if self.answer(control) {
             self.on_own_sent(&control, now);
         }
@@ -253,12 +239,7 @@ impl Session {
         else {
             return Verdict::dropped(None);
         };
-        let sent = self.answer(Control {
-            xid,
-            version,
-            direction: Direction::Reply,
-            body: super::Body::Error(error),
-        });
+        let sent = self.answer(Control::reply(xid, version, super::Body::Error(error)));
         Verdict::dropped((!sent).then_some(Breach::TooMany))
     }
 }

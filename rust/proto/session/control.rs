@@ -131,6 +131,16 @@ pub struct Control {
 }
 
 impl Control {
+    /// Makes a reply to the message with this XID, in a version.
+    pub(super) const fn reply(xid: u32, version: u32, body: Body) -> Self {
+        Self {
+            xid,
+            version,
+            direction: Direction::Reply,
+            body,
+        }
+    }
+
     /// Writes the message. `credits` are those of its direction. Returns its length.
     ///
     /// # Errors
@@ -206,13 +216,8 @@ impl Queue {
     /// Appends an answer to the peer. Returns `false` if the queue is full.
     #[must_use]
     pub(super) fn answer(&mut self, control: Control) -> bool {
-        match self.answers.iter_mut().find(|slot| slot.is_none()) {
-            Some(slot) => {
-                *slot = Some(control);
-                true
-            }
-            None => false,
-        }
+        let free = self.answers.iter_mut().find(|slot| slot.is_none());
+        free.map(|slot| *slot = Some(control)).is_some()
     }
 
     /// Returns whether no answer waits.

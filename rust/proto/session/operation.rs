@@ -8,22 +8,18 @@ use super::super::super::wire::xchar::{Characteristic, Disposition, OpType, Oper
 use super::super::super::wire::{Direction, Message, Version};
 use super::{Body, Breach, Close, Control, Dispositions, Session, Verdict};
 
-/// An RDMA2_OPTIONAL.
-pub(super) struct Optional<'a> {
-    pub(super) opttype: u32,
-    pub(super) optinfo: &'a [u8],
-    pub(super) payload: &'a [u8],
-}
-
 impl Session {
-    /// Handles an optional operation. An RPC message behind an unknown operation is not processed.
+    /// Handles an optional operation of this type, with these arguments. An RPC message behind an
+    /// unknown operation is not processed.
     //= V2-3.1-1 unknown operation answered by INVAL_OPTION
     //= XC-4-1 unsupported operations are answered by INVAL_OPTION
-    pub(super) fn on_optional(&mut self, message: &Message<'_>, option: &Optional<'_>) -> Verdict {
-        match Operation::decode(option.opttype, option.optinfo) {
-            Ok(Some(op)) if has_form(&op, message, option.payload) => {
-                self.on_operation(message, &op)
-            }
+    pub(super) fn on_optional(
+        &mut self,
+        message: &Message<'_>,
+        (opttype, optinfo): (u32, &[u8]),
+    ) -> Verdict {
+        match Operation::decode(opttype, optinfo) {
+            Ok(Some(op)) if has_form(&op, message) => self.on_operation(message, &op),
             // An unknown operation breaks no rule.
             Ok(None) => self.refuse(message, ErrorBody::InvalidOption, None),
             _ => self.refuse(message, ErrorBody::BadHeader, Some(Breach::Form)),
@@ -37,13 +33,8 @@ impl Session {
         error: ErrorBody,
         breach: Option<Breach>,
     ) -> Verdict {
-        let control = Control {
-            xid: message.xid(),
-            version: message.version().number(),
-            direction: Direction::Reply,
-            body: Body::Error(error),
-        };
-        match self.answer(control) {
+        let version = message.version().number();
+        match self.answer(Control::reply(message.xid(), version, Body::Error(error))) {
             true => Verdict::dropped(breach),
             false => Verdict::dropped(Some(Breach::TooMany)),
         }
@@ -82,12 +73,8 @@ impl Session {
             count: want.count(),
             decided: self.decide(want),
         };
-        let sent = self.answer(Control {
-            xid: message.xid(),
-            version: Version::Two.number(),
-            direction: Direction::Reply,
-            body: Body::Response(outcome),
-        });
+        let (version, outcome) = (Version::Two.number(), Body::Response(outcome));
+        let sent = self.answer(Control::reply(message.xid(), version, outcome));
         Verdict::done((!sent).then_some(Breach::TooMany))
     }
 
@@ -139,11 +126,11 @@ impl Session {
 /// Returns whether an operation has the form of Table 2: no RPC message follows. A request is a
 /// call, a response a reply; the other two have the direction of their sender's role.
 //= XC-4-5 no RPC message follows these operations
-fn has_form(op: &Operation<'_>, message: &Message<'_>, payload: &[u8]) -> bool {
+fn has_form(op: &Operation<'_>, message: &Message<'_>) -> bool {
     let direction = match op {
         Operation::Request { .. } => Some(Direction::Call),
         Operation::Response(_) => Some(Direction::Reply),
         Operation::Init { .. } | Operation::Update { .. } => message.direction(),
     };
-    payload.is_empty() && message.direction() == direction
+    message.payload().is_empty() && message.direction() == direction
 }

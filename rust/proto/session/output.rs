@@ -178,10 +178,7 @@ impl Session {
             }
         }
         let control = Control {
-            xid: match xid {
-                Some(xid) => xid,
-                None => self.queue.next_xid(),
-            },
+            xid: xid.unwrap_or_else(|| self.queue.next_xid()),
             version: Version::Two.number(),
             direction: self.own_direction(&body),
             body,

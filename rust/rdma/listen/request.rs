@@ -79,10 +79,7 @@ impl Request {
         // SAFETY: A connection request has the parameters of a connection.
         let (data, conn) = unsafe { connection(event) };
         let mut private_data = [0; PRIVATE_DATA];
-        let len = data.len().min(PRIVATE_DATA);
-        for (to, from) in private_data.iter_mut().zip(data) {
-            *to = *from;
-        }
+        let len = crate::text::copy(&mut private_data, data);
         let waiting = Waiting {
             gone: AtomicFlag::new(false),
             initiator_depth: conn.initiator_depth,

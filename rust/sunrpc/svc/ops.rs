@@ -88,10 +88,7 @@ unsafe extern "C" fn create<L: Listener>(
     let addr = SockAddr::from_bytes(unsafe { core::slice::from_raw_parts(addr.cast(), len) });
     let made = addr
         .and_then(|addr| listen(class, origin, addr).inspect_err(|error| L::failed(&addr, *error)));
-    match made {
-        Ok(xprt) => xprt,
-        Err(error) => error.to_ptr(),
-    }
+    made.unwrap_or_else(|error| error.to_ptr())
 }
 
 /// Creates a listener.
@@ -223,13 +220,10 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
         let (xprt, connection) = connection::<C>((*rqst).rq_xprt);
         (xprt, connection, Reply::new(rqst))
     };
-    reply.map_or_else(
-        || EIO.to_errno(),
-        |reply| match connection.send(xprt, reply) {
-            Ok(()) => 0,
-            Err(error) => error.to_errno(),
-        },
-    )
+    let sent = reply
+        .ok_or(EIO)
+        .and_then(|reply| connection.send(xprt, reply));
+    sent.map_or_else(Error::to_errno, |()| 0)
 }
 
 /// Implements `xpo_result_payload`. Thread of the service, which encodes a reply.

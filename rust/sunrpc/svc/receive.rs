@@ -224,9 +224,7 @@ impl<'a, X> Arriving<'a, X> {
     ///
     /// `EMSGSIZE` if it is longer than all pages.
     pub(crate) fn write_inline(&mut self, bytes: &[u8]) -> Result {
-        if bytes.len().div_ceil(PAGE_SIZE) > self.capacity() {
-            return Err(EMSGSIZE);
-        }
+        self.set_inline(bytes.len())?;
         for (slot, part) in self.slots().iter().zip(bytes.chunks(PAGE_SIZE)) {
             // SAFETY: By the type invariants the slot has a page that only this thread accesses,
             // and `part` is not longer than a page.
@@ -235,7 +233,6 @@ impl<'a, X> Arriving<'a, X> {
                 core::ptr::copy_nonoverlapping(part.as_ptr(), to, part.len());
             }
         }
-        self.inline = bytes.len();
         Ok(())
     }
 

@@ -187,9 +187,7 @@ fn raw_class<T: Transport>(module: &'static ThisModule) -> RawClass {
         [c"", c""]
     };
     let mut name = [0; 32];
-    for (to, from) in name.iter_mut().zip(T::NAME.to_bytes()) {
-        *to = *from;
-    }
+    crate::text::copy(&mut name, T::NAME.to_bytes());
     RawClass {
         base: raw::xprt_class {
             ident: T::IDENT,

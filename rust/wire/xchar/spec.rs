@@ -41,24 +41,9 @@ impl<'a> Spec<'a> {
     }
 
     /// Iterates over the elements in order.
-    pub const fn values(&self) -> Values<'a> {
-        Values {
-            cursor: Cursor::new(self.bytes),
-        }
-    }
-}
-
-/// Iterator over the elements of a [`Spec`].
-#[derive(Clone, Debug)]
-pub struct Values<'a> {
-    cursor: Cursor<'a>,
-}
-
-impl<'a> Iterator for Values<'a> {
-    type Item = Characteristic<'a>;
-
-    fn next(&mut self) -> Option<Characteristic<'a>> {
+    pub fn values(&self) -> impl Iterator<Item = Characteristic<'a>> + 'a {
+        let mut cursor = Cursor::new(self.bytes);
         // Behind the last element there are no bytes, so decoding fails.
-        Characteristic::decode(&mut self.cursor).ok()
+        core::iter::from_fn(move || Characteristic::decode(&mut cursor).ok())
     }
 }

@@ -96,10 +96,8 @@ impl Response<'_> {
         if let Some(n) = subsets.iter().find_map(|s| s.beyond(count)) {
             return Err(n);
         }
-        match (0..count).find(|&n| self.disposition(n).is_none()) {
-            Some(n) => Err(n),
-            None => Ok(()),
-        }
+        let missing = (0..count).find(|&n| self.disposition(n).is_none());
+        missing.map_or(Ok(()), Err)
     }
 
     /// Returns the outcome of element `n`, or `None` unless exactly one subset has it.

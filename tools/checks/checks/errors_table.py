@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0
 """Checks that the admin guide has the log's lines about failed mounts and listeners.
 
-The rows are those of `ADVICE` in a file of the server, and the constants of type `Reason` in a file
-of the client, whose comments quote the message. tools/checks/errors_table.py writes them to the
-guide.
+The rows are those of `ADVICE` in a file of the server, and those of `reasons!` in a file of the
+client, whose comments quote the message. tools/checks/errors_table.py writes them to the guide.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ _WIDTH = 96
 _ROW = re.compile(
     r"""
     \(\s*\w+,\s*("[^"]*"),\s*("[^"]*"),\s*("[^"]*"),?\s*\)
-    | ^///[ ][^\n]*\(mount:[ ]("[^"]*")\)\.\npub\(super\)[ ]const[ ]\w+:[ ]Reason[ ]=[ ]Reason[ ]\{
-      \s*number:[ ]\d+,\s*cause:\s("[^"]*"),\s*next:\s("[^"]*"),\s*\};
+    | ^[ ]{4}///[ ][^\n]*\(mount:[ ]("[^"]*")\)\.\n[ ]{4}\w+[ ]=[ ]\d+:\s+("[^"]*"),\s*("[^"]*");
     """,
     re.MULTILINE | re.VERBOSE,
 )

@@ -9,12 +9,11 @@ from checks import errors_table
 
 CLIENT, SERVER = errors_table.SOURCES
 REASONS = """
-/// Nothing listens (mount: "Connection refused").
-pub(super) const REFUSED: Reason = Reason {
-    number: 1,
-    cause: "nothing listens",
-    next: "start nfsd",
-};
+reasons! {
+    /// Nothing listens (mount: "Connection refused").
+    REFUSED = 1: "nothing listens",
+        "start nfsd";
+}
 """
 ROWS = """
 const ADVICE: [(Error, &str, &str, &str); 1] = [

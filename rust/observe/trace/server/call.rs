@@ -28,16 +28,6 @@ events! {
     }
 }
 
-/// Traces the failure of a Receive, with [`wc_recv_flush`] or [`wc_recv_err`].
-#[cold]
-pub(crate) fn recv_failed(cid: impl Source<Cid>, wc: WcStatus) {
-    if wc.is_flush() {
-        wc_recv_flush(cid, wc);
-    } else {
-        wc_recv_err(cid, wc);
-    }
-}
-
 events! {
     class(cid: Cid, wc: WcStatus) {
         cid(cid),
@@ -166,9 +156,7 @@ pub(in crate::observe) fn refused(cid: impl Source<Cid>, bytes: &[u8], reason: &
 /// Returns the first four words of a message. Missing bytes are zero.
 fn prefix(bytes: &[u8]) -> Prefix {
     let mut words = [0; Prefix::LEN];
-    for (to, from) in words.iter_mut().zip(bytes) {
-        *to = *from;
-    }
+    crate::text::copy(&mut words, bytes);
     Prefix::from_bytes(&words)
 }
 
@@ -224,15 +212,5 @@ events! {
         offset: segment.offset,
         nents: nents,
         status: status,
-    }
-}
-
-/// Traces the failure of an RDMA Read, with [`wc_read_flush`] or [`wc_read_err`].
-#[cold]
-pub(crate) fn read_failed(cid: impl Source<Cid>, wc: WcStatus) {
-    if wc.is_flush() {
-        wc_read_flush(cid, wc);
-    } else {
-        wc_read_err(cid, wc);
     }
 }

@@ -113,16 +113,6 @@ fn trace_segments(cid: Cid, bytes: &[u8], limits: &Limits) {
     }
 }
 
-/// Traces the failure of an RDMA Write, with [`wc_write_flush`] or [`wc_write_err`].
-#[cold]
-pub(crate) fn write_failed(cid: impl Source<Cid>, wc: WcStatus) {
-    if wc.is_flush() {
-        wc_write_flush(cid, wc);
-    } else {
-        wc_write_err(cid, wc);
-    }
-}
-
 events! {
     /// Traces that a Send was posted. It invalidates the R_key `inv_rkey`, or none if that is zero.
     fn post_send(cid: Cid, num_sge: u32, inv_rkey: u32) => svcrdma_post_send {
@@ -156,15 +146,5 @@ events! {
         avail: queue.free as i32,
         depth: queue.depth as i32,
         status: status,
-    }
-}
-
-/// Traces the failure of a Send, with [`wc_send_flush`] or [`wc_send_err`].
-#[cold]
-pub(crate) fn send_failed(cid: impl Source<Cid>, wc: WcStatus) {
-    if wc.is_flush() {
-        wc_send_flush(cid, wc);
-    } else {
-        wc_send_err(cid, wc);
     }
 }

@@ -140,7 +140,7 @@ pub fn plan(data: &[u8]) {
         Err(PlanError::NoReadChunk) => {
             let t = &cond.thresholds;
             let segs = cond.max_segs as usize;
-            let most = t.header_len(segs, Some(segs), None);
+            let most = t.version.header_len(segs, Some(segs), None);
             assert!(!cond.read_chunks || most as u64 > u64::from(t.client_to_server));
         }
     }
@@ -155,9 +155,9 @@ fn check_plan(plan: &Forms, call: &CallShape, reply: &ReplyShape, cond: &Conditi
         segs
     };
     let header = match plan.reply {
-        ReplyKind::Inline => t.header_len(reads, None, None),
-        ReplyKind::WriteChunk => t.header_len(reads, Some(segs), None),
-        ReplyKind::ReplyChunk => t.header_len(reads, None, Some(segs)),
+        ReplyKind::Inline => t.version.header_len(reads, None, None),
+        ReplyKind::WriteChunk => t.version.header_len(reads, Some(segs), None),
+        ReplyKind::ReplyChunk => t.version.header_len(reads, None, Some(segs)),
     };
     let inline = plan.call.inline_parts(call).len();
     assert!(header as u64 + u64::from(inline) <= u64::from(t.client_to_server));
