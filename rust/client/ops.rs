@@ -65,11 +65,8 @@ impl Transport for Client {
 
     fn close(&self, xprt: &Xprt<Self>) {
         let current = self.endpoint.lock().take();
-        let loss = match current {
-            Some(ep) => end(self, xprt, ep),
-            // SUNRPC no longer needs the transport, which had lost its connection before.
-            None => Loss::Closed,
-        };
+        // Without a connection, SUNRPC no longer needs the transport, which had lost it before.
+        let loss = current.map_or(Loss::Closed, |ep| end(self, xprt, ep));
         if loss == Loss::Closed && !xprt.has_calls() {
             self.store.close();
         }

@@ -223,10 +223,8 @@ impl Up {
         let (free, depth) = self.send_queue;
         f.write_fmt(fmt!(" send_queue={depth} send_queue_free={free}"))?;
         f.write_fmt(fmt!(" silent={}", self.silent))?;
-        match self.transport {
-            Some((xprt, calls)) => f.write_fmt(fmt!(" xprt={xprt} calls={calls}")),
-            None => Ok(()),
-        }
+        let numbers = |(xprt, calls)| f.write_fmt(fmt!(" xprt={xprt} calls={calls}"));
+        self.transport.map_or(Ok(()), numbers)
     }
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

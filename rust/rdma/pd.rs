@@ -77,10 +77,8 @@ impl Pd {
     ///
     /// `EBUSY` if there is or was a queue pair.
     pub(super) fn attach(&self) -> Result {
-        match self.taken.cmpxchg(false, true, Full) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(EBUSY),
-        }
+        let taken = self.taken.cmpxchg(false, true, Full);
+        taken.map(drop).map_err(|_| EBUSY)
     }
 
     /// Undoes [`Self::attach`], because making the queue pair has failed.

@@ -185,11 +185,10 @@ impl Slot {
     /// Ends phase Preparing: `contents` have a prepared call if `prepared` is set. Wakes the sweep.
     pub(super) fn end_preparing(&self, contents: Contents, prepared: bool) {
         let mut locked = self.lock();
-        locked.phase = if prepared {
-            Phase::Prepared
-        } else {
-            Phase::Idle
-        };
+        locked.phase = Phase::Idle;
+        if prepared {
+            locked.phase = Phase::Prepared;
+        }
         let left = core::mem::replace(&mut locked.contents, contents);
         drop(locked);
         self.wake();

@@ -165,10 +165,8 @@ pub fn room(
 /// Checks that the data of the call are inline. RFC 5666 has no rule for the position of a chunk in
 /// a message with padding.
 fn check_lists(lists: &Lists<'_>) -> Result<(), Unfit> {
-    match lists.read_list().next() {
-        Some(_) => Err(Unfit::ReadList),
-        None => Ok(()),
-    }
+    let first = lists.read_list().next();
+    first.map_or(Ok(()), |_| Err(Unfit::ReadList))
 }
 
 /// Walks through the items of a call.

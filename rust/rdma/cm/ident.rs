@@ -270,10 +270,8 @@ impl Ident {
     ///
     /// `EBUSY` if the cm_id has a queue pair.
     pub(in super::super) fn attach(&self) -> Result {
-        match self.has_queue_pair.cmpxchg(false, true, Full) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(EBUSY),
-        }
+        let taken = self.has_queue_pair.cmpxchg(false, true, Full);
+        taken.map(drop).map_err(|_| EBUSY)
     }
 
     /// Undoes [`Self::attach`].

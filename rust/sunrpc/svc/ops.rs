@@ -88,10 +88,7 @@ unsafe extern "C" fn create<L: Listener>(
     let addr = SockAddr::from_bytes(unsafe { core::slice::from_raw_parts(addr.cast(), len) });
     let made = addr
         .and_then(|addr| listen(class, origin, addr).inspect_err(|error| L::failed(&addr, *error)));
-    match made {
-        Ok(xprt) => xprt,
-        Err(error) => error.to_ptr(),
-    }
+    made.unwrap_or_else(|error| error.to_ptr())
 }
 
 /// Creates a listener.

@@ -216,10 +216,8 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     }
     // SAFETY: A slot contains the request, and its own task encodes the call.
     unsafe { requests::hook::<T>(NonNull::new_unchecked(rqst.as_raw())) };
-    match xprt.data().prepare(xprt, rqst) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    let prepared = xprt.data().prepare(xprt, rqst);
+    prepared.map_or_else(Error::to_errno, |()| 0)
 }
 
 /// Sends a call, or the reply to a backchannel call. The send lock is held, the request pinned.

@@ -70,10 +70,7 @@ pub(super) unsafe extern "C" fn setup<T: Transport>(
     args: *mut raw::xprt_create,
 ) -> *mut raw::rpc_xprt {
     // SAFETY: By the safety requirements the arguments are valid.
-    match unsafe { create::<T>(&*args) } {
-        Ok(xprt) => xprt,
-        Err(error) => error.to_ptr(),
-    }
+    unsafe { create::<T>(&*args) }.unwrap_or_else(|error| error.to_ptr())
 }
 
 /// Creates a transport.

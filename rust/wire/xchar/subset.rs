@@ -96,10 +96,8 @@ impl Response<'_> {
         if let Some(n) = subsets.iter().find_map(|s| s.beyond(count)) {
             return Err(n);
         }
-        match (0..count).find(|&n| self.disposition(n).is_none()) {
-            Some(n) => Err(n),
-            None => Ok(()),
-        }
+        let lacking = (0..count).find(|&n| self.disposition(n).is_none());
+        lacking.map_or(Ok(()), Err)
     }
 
     /// Returns the outcome of element `n`, or `None` unless exactly one subset has it.
