@@ -175,6 +175,10 @@ impl BcRequest {
             // Marks the request as one of the backchannel, for SUNRPC and for
             // `ops::is_backchannel`.
             (*rqst).rq_bc_pa_state = 1 << raw::RPC_BC_PA_IN_USE;
+            // The reply takes none of the peer's credits. SUNRPC sends a request that has one
+            // before those that have none, and without waiting for the congestion window
+            // (`xprt_request_enqueue_transmit()`). This one is not part of `cong`.
+            (*rqst).rq_cong = 1;
             // CAST: No more than a page.
             let len = message.len() as u32;
             init_buf(&raw mut (*rqst).rq_rcv_buf, call, message.len());

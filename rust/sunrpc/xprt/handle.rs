@@ -267,6 +267,11 @@ impl<T: Transport> Xprt<T> {
         self.test(raw::XPRT_CONNECTED)
     }
 
+    /// Returns whether there is a connection that SUNRPC is not about to close.
+    pub(super) fn is_usable(&self) -> bool {
+        self.is_connected() && !self.test(raw::XPRT_CLOSE_WAIT)
+    }
+
     /// Returns whether the last reference was put. Teardown then waits for the send lock.
     pub(crate) fn is_abandoned(&self) -> bool {
         // SAFETY: The transport is alive.

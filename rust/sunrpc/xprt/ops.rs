@@ -202,10 +202,14 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
 ) -> c_int {
-    // The reply to a backchannel call needs no preparation.
+    // The reply to a backchannel call needs no preparation. Its task keeps a thread of the callback
+    // service, and must not wait for the send lock when the connection of the call is gone: the
+    // connect worker may hold that lock for a minute. SUNRPC takes a refused reply for sent.
     // SAFETY: SUNRPC passes a live request of a transport of `T`.
-    if unsafe { is_backchannel::<T>(rqst) } {
-        return 0;
+    let way = unsafe { is_backchannel::<T>(rqst).then(|| Xprt::<T>::from_raw((*rqst).rq_xprt)) };
+    if let Some(xprt) = way {
+        let gone = SendError::NotConnected.to_errno();
+        return if xprt.is_usable() { 0 } else { gone };
     }
     // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it.
     let (xprt, rqst) = unsafe { parts::<T>(rqst) };

@@ -37,7 +37,10 @@ void h_callbacks_end(void)
 	u_free(service);
 }
 
-/* Writes a reply of 24 bytes, and sends it as svc_process_bc() does. */
+unsigned int h_callbacks_ended;
+u32 h_callback_reply = 24;
+
+/* Writes a reply, and sends it as svc_process_bc() does. */
 static void answer(void *argument)
 {
 	struct rpc_rqst *request = argument;
@@ -57,6 +60,7 @@ static void answer(void *argument)
 	task = rpc_run_bc_task(request, &timeout);
 	h_expect(!IS_ERR(task), "the reply to a callback cannot be sent");
 	rpc_put_task(task);
+	h_callbacks_ended++;
 }
 
 u32 h_callback_len;

@@ -48,6 +48,7 @@
  *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
+ *   called.c		scenarios of calls of the server at a bad time
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   bounced.c		scenarios of regions that take fewer elements than the module gives them
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
@@ -554,6 +555,8 @@ bool h_callbacks_begin(void);	/* false: a fault that is injected prevents it */
 void h_callbacks_end(void);
 bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
+/* The number of replies that keep their thread no longer. */
+extern unsigned int h_callbacks_ended;
 
 /* --- print.c --- */
 const char *h_file_read(const char *name);	/* a file in debugfs; NULL: there is none */

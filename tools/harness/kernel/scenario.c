@@ -325,6 +325,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },
+	{ "called_without_credit", h_called_without_credit },
+	{ "called_and_lost", h_called_and_lost },
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },

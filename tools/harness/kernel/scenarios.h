@@ -86,6 +86,10 @@ void h_earlier_callback(void);
 void h_earlier_credit(void);
 void h_earlier_close(void);
 
+/* --- called.c --- */
+void h_called_without_credit(void);
+void h_called_and_lost(void);
+
 /* --- class.c --- */
 void h_class_requested(void);
 void h_class_accepted(void);
