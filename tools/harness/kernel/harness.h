@@ -142,6 +142,7 @@ unsigned int h_dma_live(void);
 extern unsigned int h_refused_mappings;
 extern size_t h_least_refused;	/* mappings of fewer bytes do not fail */
 extern bool h_no_long_room;	/* no free bounce buffer is longer than a page */
+extern bool h_by_piece;		/* the pieces of a scatterlist are mapped one by one, and marked */
 extern struct device h_dma_device;
 
 /* --- device.c --- */

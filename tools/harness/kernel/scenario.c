@@ -261,6 +261,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "bounced_calls", h_bounced_calls },
+	{ "bounced_before", h_bounced_before },
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
 	{ "bounced_by_page", h_bounced_by_page },

@@ -17,6 +17,7 @@ void h_reads_late_and_lost(void);
 
 /* --- bounced.c --- */
 void h_bounced_calls(void);
+void h_bounced_before(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
 void h_bounced_by_page(void);
