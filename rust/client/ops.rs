@@ -99,12 +99,12 @@ impl Transport for Client {
         send::send(self, xprt, &rqst)
     }
 
-    fn invalidate_call(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        fence::withdraw(self, xprt, &rqst);
+    fn invalidate_call(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::withdraw(self, &rqst);
     }
 
-    fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        fence::release(self, xprt, &rqst);
+    fn release(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::release(self, &rqst);
     }
 
     fn large_buffer_allocated(&self, len: usize) {
@@ -159,10 +159,10 @@ impl Transport for Client {
         }
     }
 
-    fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
+    fn timer(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
         // A swept slot is idle, and its call is sent over the next connection.
         if !fails {
-            rqst.slot().data().unless_idle(|| xprt.force_disconnect());
+            rqst.slot().data().close_unless_idle();
         }
     }
 

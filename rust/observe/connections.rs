@@ -34,7 +34,8 @@ pub(crate) enum Loss {
     Peer,
     /// A work request failed.
     Failed,
-    /// This side closed the connection because of a breach by the peer or its silence.
+    /// This side closed the connection because of a breach by the peer, its silence, or a call that
+    /// only another connection can carry.
     Forced,
     /// SUNRPC closed the connection: it was idle, or is no longer needed.
     Closed,
