@@ -52,9 +52,9 @@ pub(crate) const MAX_CALL: usize = PAGE_SIZE;
 /// Reasons why a call was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// There is no callback service.
+    /// There is no callback service, or it is still busy with calls of earlier connections.
     NotServed,
-    /// All requests of the pool are in use.
+    /// All requests of the pool are in use for calls of this connection.
     Busy,
     /// The message is longer than [`MAX_CALL`].
     TooLong,
@@ -224,6 +224,19 @@ impl Pool {
             .map(|request| &**request)
             .find(|request| request.take())
     }
+
+    /// Returns why there is no free request for a call of this connection.
+    #[cold]
+    fn shortage(&self, connection: u32) -> Undelivered {
+        let mut others = self
+            .0
+            .iter()
+            .map(|request| request.connection.load(Relaxed));
+        match others.find(|other| *other != connection) {
+            Some(_) => Undelivered::NotServed,
+            None => Undelivered::Busy,
+        }
+    }
 }
 
 /// Frees a backchannel request and puts its reference to the transport. Any context in which a
@@ -339,7 +352,7 @@ impl<T: Transport> Xprt<T> {
             return Err(Undelivered::TooLong);
         }
         let _reference = self.get_if_served().ok_or(Undelivered::NotServed)?;
-        let request = pool.take().ok_or(Undelivered::Busy)?;
+        let request = pool.take().ok_or_else(|| pool.shortage(connection))?;
         request.connection.store(connection, Relaxed);
         let xprt = self.as_raw();
         // SUNRPC decrements the counter when the call has ended.

@@ -106,3 +106,44 @@ void h_called_and_lost(void)
 	finish(rpc);
 	end();
 }
+
+/* Calls that a server may have in progress, and the requests that a client keeps for them. */
+#define GRANTED		16
+#define REQUESTS	32
+
+/*
+ * The server repeats its calls over each connection, and loses it. The service replies to none of
+ * them for so long, because it waits for another server. No connection is closed for that.
+ */
+void h_called_amid_losses(void)
+{
+	struct h_rpc *rpc = NULL;
+	unsigned int i, j;
+
+	begin();
+	for (i = 1; i <= REQUESTS / GRANTED + 1; i++) {
+		for (j = 0; j < GRANTED; j++) {
+			h_call_back(0x100 * i + j);
+			h_live(0);
+			h_expect(h_connections == i && !h_disconnects,
+				 "connection %u is closed after %u calls", i, j + 1);
+		}
+		if (rpc)
+			finish(rpc);
+		lose_connection();
+		h_disconnects = 0;
+		rpc = start();
+		for (j = 0; j < 90 && !h_peer_call(rpc->xid); j++)
+			h_live(1000);
+	}
+	h_check_breaches();
+	for (i = 0; i < REQUESTS; i++)
+		reply();
+	h_expect(!h_backward_replies, "a reply is sent over another connection than its call");
+	h_call_back(0x77);
+	h_live(0);
+	reply();
+	h_expect(h_backward_replies == 1, "the server received no reply");
+	finish(rpc);
+	end();
+}
