@@ -49,11 +49,11 @@ static void answer(void *argument)
 	__be32 *p = head->iov_base;
 	struct rpc_task *task;
 
-	memset(p, 0, 24);
+	memset(p, 0, h_callback_reply);
 	p[0] = request->rq_xid;
 	p[1] = cpu_to_be32(1);
-	head->iov_len = 24;
-	request->rq_snd_buf.len = 24;
+	head->iov_len = h_callback_reply;
+	request->rq_snd_buf.len = h_callback_reply;
 	request->rq_snd_buf.page_len = 0;
 	request->rq_snd_buf.tail[0].iov_len = 0;
 	atomic_dec(&h_xprt->bc_slot_count);

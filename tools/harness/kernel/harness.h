@@ -103,6 +103,13 @@ bool h_holds_mutex(void);	/* whether this thread holds one */
  */
 void h_before_lock(unsigned int n, void (*function)(void));
 bool h_lock_awaited(void);
+/*
+ * The next thread that takes a spinlock inside another one pauses before that, until h_lock_go().
+ * Meanwhile threads that meet the other spinlock wait for it. Whether a thread pauses.
+ */
+void h_lock_pause(void);
+bool h_lock_pauses(void);
+void h_lock_go(void);
 
 /* --- misc.c --- */
 int h_module_references(void);
@@ -556,6 +563,7 @@ bool h_callbacks_begin(void);	/* false: a fault that is injected prevents it */
 void h_callbacks_end(void);
 bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
+extern u32 h_callback_reply;	/* the length of the replies */
 /* The number of replies that keep their thread no longer. */
 extern unsigned int h_callbacks_ended;
 
