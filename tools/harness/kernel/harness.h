@@ -192,6 +192,7 @@ struct h_faults {
 	int identifier;			/* the error of making an identifier */
 	int listen;			/* the error of listening */
 	u32 removed;			/* the port whose device is removed when it is bound */
+	u32 lonely;			/* a bit for each port from which the peer is not found */
 };
 
 extern struct h_faults h_faults;

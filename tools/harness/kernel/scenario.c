@@ -362,6 +362,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "ports_single", h_ports_single },
 	{ "ports_silent", h_ports_silent },
 	{ "ports_rejected", h_ports_rejected },
+	{ "ports_lonely", h_ports_lonely },
 	{ "recall", h_recall },
 	{ "recall_lost", h_recall_lost },
 	{ "recall_removed_while_busy", h_recall_removed_while_busy },

@@ -104,6 +104,7 @@ void h_ports_absent(void);
 void h_ports_single(void);
 void h_ports_silent(void);
 void h_ports_rejected(void);
+void h_ports_lonely(void);
 
 /* --- recall.c --- */
 struct h_rpc;
