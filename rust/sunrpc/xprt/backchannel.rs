@@ -44,6 +44,7 @@ use super::slot::Memory;
 use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
+use crate::work::{read_once, write_once};
 
 /// Maximum length of a call, in bytes. It is also the length of the memory for its reply, which
 /// SUNRPC's `svcxdr_init_encode()` takes for a page of any size.
@@ -295,9 +296,7 @@ impl BackchannelReply<'_> {
     pub(crate) fn connection(&self) -> u32 {
         // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded
         // in a `BcRequest`.
-        unsafe { BcRequest::from_rqst(self.rqst) }
-            .connection
-            .load(Relaxed)
+        read_once(&unsafe { BcRequest::from_rqst(self.rqst) }.connection)
     }
 
     /// Returns the number of the task that sends the reply.
@@ -353,7 +352,7 @@ impl<T: Transport> Xprt<T> {
         }
         let _reference = self.get_if_served().ok_or(Undelivered::NotServed)?;
         let request = pool.take().ok_or_else(|| pool.shortage(connection))?;
-        request.connection.store(connection, Relaxed);
+        write_once(&request.connection, connection);
         let xprt = self.as_raw();
         // SUNRPC decrements the counter when the call has ended.
         self.backchannel_count().add(1, Relaxed);
