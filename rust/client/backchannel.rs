@@ -5,7 +5,8 @@
 //! A call arrives in a Receive like a reply. Its message is copied into a slot that SUNRPC hands to
 //! NFS's callback service, and the Receive goes back to the ring at once. [`send`] posts the reply,
 //! with the send lock held. The reply takes no credit: the server posts a Receive for it before it
-//! sends the call.
+//! sends the call. No reply waits for a credit, or for the next connection, since one thread may
+//! serve the calls of all servers.
 //!
 //! [`proto::backward`](crate::proto::backward) decides how many calls may be in progress, and what
 //! happens to a call that may not be served.

@@ -210,10 +210,7 @@ impl Regions {
 
     /// Returns the most general kind of region: with gaps, if the device has such regions.
     pub(super) fn widest(&self) -> Kind {
-        match self.gapped {
-            None => Kind::Plain,
-            Some(_) => Kind::Gapped,
-        }
+        self.gapped.as_ref().map_or(Kind::Plain, |_| Kind::Gapped)
     }
 
     /// Takes an idle region of this kind, or a gapped one in place of a plain one; `None` if there

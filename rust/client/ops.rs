@@ -65,11 +65,8 @@ impl Transport for Client {
 
     fn close(&self, xprt: &Xprt<Self>) {
         let current = self.endpoint.lock().take();
-        let loss = match current {
-            Some(ep) => end(self, xprt, ep),
-            // SUNRPC no longer needs the transport, which had lost its connection before.
-            None => Loss::Closed,
-        };
+        // Without a connection, SUNRPC no longer needs the transport, which had lost it before.
+        let loss = current.map_or(Loss::Closed, |ep| end(self, xprt, ep));
         if loss == Loss::Closed && !xprt.has_calls() {
             self.store.close();
         }
@@ -102,12 +99,12 @@ impl Transport for Client {
         send::send(self, xprt, &rqst)
     }
 
-    fn invalidate_call(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        fence::withdraw(self, xprt, &rqst);
+    fn invalidate_call(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::withdraw(self, &rqst);
     }
 
-    fn release(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
-        fence::release(self, xprt, &rqst);
+    fn release(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) {
+        fence::release(self, &rqst);
     }
 
     fn large_buffer_allocated(&self, len: usize) {
@@ -162,10 +159,10 @@ impl Transport for Client {
         }
     }
 
-    fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
+    fn timer(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
         // A swept slot is idle, and its call is sent over the next connection.
         if !fails {
-            rqst.slot().data().unless_idle(|| xprt.force_disconnect());
+            rqst.slot().data().close_unless_idle();
         }
     }
 

@@ -54,8 +54,8 @@ pub(crate) struct Client {
     pub(super) serves_backward: AtomicFlag,
     /// The longest message of such a call or of its reply, over the latest connection.
     pub(super) backward_max: Atomic<u32>,
-    /// A device, the server's or ours, does not support probes. Never cleared.
-    pub(super) unprobed: AtomicFlag,
+    /// The number of probes in a row that a device, the server's or ours, has refused or failed.
+    pub(super) failed_probes: Atomic<u32>,
     /// The number of the slot whose call was the latest to be aborted before its reply arrived. The
     /// search for the call of a late reply begins there.
     pub(super) lingering: Atomic<u32>,
@@ -90,7 +90,7 @@ impl Client {
             registered: SetOnce::new(),
             serves_backward: AtomicFlag::new(false),
             backward_max: Atomic::new(backward_max),
-            unprobed: AtomicFlag::new(false),
+            failed_probes: Atomic::new(0),
             lingering: Atomic::new(0),
             complaint: Atomic::new(0),
         })

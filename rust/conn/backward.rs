@@ -85,6 +85,11 @@ impl ReplyBuffers {
         }
         Some(posted)
     }
+
+    /// Waits until no message is being written or posted. Does not sleep.
+    pub(crate) fn wait_for_posts(&self) {
+        drop(self.ring.lock());
+    }
 }
 
 /// Why a message was not posted.

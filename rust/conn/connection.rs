@@ -295,10 +295,9 @@ impl Demand {
         let room = limits.max_qp_wr.saturating_sub(DRAIN_SEND_WRS + fixed);
         // One completion queue serves both queues: the work requests of an RPC, its Receive, and
         // the batch.
-        let (per_credit, batch) = match self.receive_batch {
-            Some(batch) => (self.send_wr_per_credit + 1, batch),
-            None => (self.send_wr_per_credit + 2, 0),
-        };
+        let least = self.send_wr_per_credit + 1;
+        let batch = self.receive_batch.map(|batch| (least, batch));
+        let (per_credit, batch) = batch.unwrap_or((least + 1, 0));
         let other = fixed + self.backward + batch + DRAIN_ENTRIES;
         let entries = limits.max_cqe.saturating_sub(other);
         let credits = self

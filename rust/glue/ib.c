@@ -76,9 +76,16 @@ bool rr_ib_uses_iommu(const struct ib_device *dev)
 	return dev->dma_device && use_dma_iommu(dev->dma_device);
 }
 
+/*
+ * The DMA layer marks a list whose elements it maps one by one, and unmaps it accordingly. It never
+ * removes the mark, which a list that is used again may have from another mapping.
+ */
 int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		     enum dma_data_direction dir)
 {
+#ifdef CONFIG_NEED_SG_DMA_FLAGS
+	sg->dma_flags = 0;
+#endif
 	return ib_dma_map_sg(dev, sg, nents, dir);
 }
 

@@ -34,7 +34,8 @@ pub(crate) enum Loss {
     Peer,
     /// A work request failed.
     Failed,
-    /// This side closed the connection because of a breach by the peer or its silence.
+    /// This side closed the connection because of a breach by the peer, its silence, or a call that
+    /// only another connection can carry.
     Forced,
     /// SUNRPC closed the connection: it was idle, or is no longer needed.
     Closed,
@@ -223,10 +224,8 @@ impl Up {
         let (free, depth) = self.send_queue;
         f.write_fmt(fmt!(" send_queue={depth} send_queue_free={free}"))?;
         f.write_fmt(fmt!(" silent={}", self.silent))?;
-        match self.transport {
-            Some((xprt, calls)) => f.write_fmt(fmt!(" xprt={xprt} calls={calls}")),
-            None => Ok(()),
-        }
+        let numbers = |(xprt, calls)| f.write_fmt(fmt!(" xprt={xprt} calls={calls}"));
+        self.transport.map_or(Ok(()), numbers)
     }
 
     fn write_terms(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

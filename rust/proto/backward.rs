@@ -26,13 +26,14 @@ pub enum Refusal {
     TooLong,
     /// More calls are outstanding than were ever granted.
     Overflow,
-    /// No service accepts calls, because it has not started or has ended.
+    /// No service accepts calls, because it has not started, has ended, or is busy with calls of
+    /// earlier connections.
     NotServed,
 }
 
 impl Refusal {
-    /// Returns whether the peer has broken the protocol. A call may find no service for a moment
-    /// while the service starts or ends; this is no breach.
+    /// Returns whether the peer has broken the protocol. A call that finds no service for a moment
+    /// is no breach.
     pub const fn is_breach(self) -> bool {
         !matches!(self, Self::NotServed)
     }

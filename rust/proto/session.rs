@@ -281,10 +281,8 @@ impl Session {
     //= 5666-4.2-3 inclusive range of supported versions
     //= V2-5.2-9 settled version is the only one
     pub fn versions(&self) -> (u32, u32) {
-        let (low, high) = match self.settled() {
-            Some(settled) => (settled, settled),
-            None => self.config.versions,
-        };
+        let settled = self.settled().map(|settled| (settled, settled));
+        let (low, high) = settled.unwrap_or(self.config.versions);
         (low.number(), high.number())
     }
 

@@ -222,16 +222,16 @@ fn finish_drained(xprt: &Xprt<Client>, slot: &Slot, locked: SpinLockGuard<'_, Lo
 }
 
 /// Aborts a call for SUNRPC: waits until the peer can no longer reach its memory. May sleep.
-pub(in crate::client) fn release(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+pub(in crate::client) fn release(client: &Client, rqst: &Rqst<'_, Client>) {
     // Most RPCs are complete by now.
     if rqst.slot().data().is_in_use() {
-        release_used(client, xprt, rqst);
+        release_used(client, rqst);
     }
 }
 
 /// Implements [`release`] for a slot that may not be idle.
 #[inline(never)]
-fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+fn release_used(client: &Client, rqst: &Rqst<'_, Client>) {
     let slot: &Slot = rqst.slot().data();
     let locked = slot.lock();
     if locked.is_idle() {
@@ -247,7 +247,7 @@ fn release_used(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
         let answered = Lazy(|| slot.lock().answered);
         trace::given_up(task_of(rqst), rqst.xid(), linger, answered);
     }
-    abandon(client, xprt, rqst);
+    abandon(client, rqst);
 }
 
 /// Returns whether the answer to a call may still arrive.
@@ -258,7 +258,7 @@ fn may_be_answered(locked: &Locked) -> bool {
 
 /// Invalidates the memory of a call, and waits until that is done. If the server has not answered,
 /// the call keeps its credit until the server does. May sleep.
-fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+fn abandon(client: &Client, rqst: &Rqst<'_, Client>) {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
     if locked.drop_unsent() {
@@ -289,7 +289,7 @@ fn abandon(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
         let old = locked.contents.out.take();
         locked.reset();
         drop(locked);
-        replace_buffer(&ep, xprt, slot, old);
+        replace_buffer(&ep, slot, old);
     }
 }
 
@@ -310,30 +310,24 @@ fn await_invalidation(slot: &Slot, ep: Option<&Arc<Endpoint>>) {
 
 /// Takes back a call that SUNRPC is about to encode again: waits until the peer can no longer reach
 /// its memory. A call that has been sent is not sent again over the same connection. May sleep.
-pub(in crate::client) fn withdraw(client: &Client, xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+pub(in crate::client) fn withdraw(client: &Client, rqst: &Rqst<'_, Client>) {
     let slot: &Slot = rqst.slot().data();
     let used = slot.lock().used_epoch();
-    abandon(client, xprt, rqst);
+    abandon(client, rqst);
     // A slot that was swept meanwhile is free for the next connection.
     let mut locked = slot.lock();
     // INVARIANT: `abandon` has left no regions.
     if used.is_some_and(|epoch| locked.withdraw(epoch)) {
-        // The lock is held, so this concerns the call's own connection.
-        xprt.force_disconnect();
+        locked.order_close();
     }
 }
 
 /// Replaces the send buffer of a slot whose Send the device may not have finished.
-fn replace_buffer(ep: &Endpoint, xprt: &Xprt<Client>, slot: &Slot, old: Option<SendBuf>) {
+fn replace_buffer(ep: &Endpoint, slot: &Slot, old: Option<SendBuf>) {
     match old.map(|buf| ep.exchange(buf)) {
         Some(Ok(buf)) => slot.replace_buffer(buf, ep),
         // The slot gets a buffer with the next connection.
-        Some(Err(_)) => {
-            let locked = slot.lock();
-            if locked.belongs_to(ep.epoch()) {
-                xprt.force_disconnect();
-            }
-        }
+        Some(Err(_)) => ep.shared().force_close(),
         None => {}
     }
 }

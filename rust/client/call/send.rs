@@ -224,6 +224,7 @@ fn report(
         Err(PostError::Full) => Err(SendError::Again),
         Err(error) => {
             trace::post_send_err(ep.qp().cq_id(), task, Error::from(error).to_errno());
+            ep.shared().force_close();
             Err(SendError::Dropped)
         }
     }

@@ -185,23 +185,21 @@ impl Slot {
     /// Ends phase Preparing: `contents` have a prepared call if `prepared` is set. Wakes the sweep.
     pub(super) fn end_preparing(&self, contents: Contents, prepared: bool) {
         let mut locked = self.lock();
-        locked.phase = if prepared {
-            Phase::Prepared
-        } else {
-            Phase::Idle
-        };
+        locked.phase = Phase::Idle;
+        if prepared {
+            locked.phase = Phase::Prepared;
+        }
         let left = core::mem::replace(&mut locked.contents, contents);
         drop(locked);
         self.wake();
         drop(left);
     }
 
-    /// Calls `act` unless the slot is idle. The lock is held, so `act` applies to the connection
-    /// over which the call was sent.
-    pub(in crate::client) fn unless_idle(&self, act: impl FnOnce()) {
+    /// Orders the close of the connection over which the call was sent, unless the slot is idle.
+    pub(in crate::client) fn close_unless_idle(&self) {
         let locked = self.lock();
         if !locked.is_idle() {
-            act();
+            locked.order_close();
         }
     }
 
@@ -225,6 +223,14 @@ impl Locked {
             parked: None,
             unmapped: None,
         })
+    }
+
+    /// Orders the close of the slot's connection, if there is one: the call needs the next one.
+    #[cold]
+    pub(super) fn order_close(&self) {
+        if let Some(ep) = &self.ep {
+            ep.shared().force_close();
+        }
     }
 
     /// Returns whether no call is prepared or in progress.
@@ -288,6 +294,7 @@ impl Locked {
     ) -> Result<(&Endpoint, Result<u64, PostError>), SendError> {
         let ep = self.ep.as_deref().ok_or(SendError::NotConnected)?;
         if self.phase != Phase::Prepared {
+            self.order_close();
             return Err(SendError::Dropped);
         }
         let posted = post(ep, &mut self.contents);
@@ -362,16 +369,12 @@ impl Locked {
     /// Prevents the preparation of a call until the connection is closed. Returns `false` if the
     /// slot no longer belongs to connection number `epoch`. There are no regions.
     pub(super) fn withdraw(&mut self, epoch: u32) -> bool {
-        let belongs = self.belongs_to(epoch);
+        // A slot that was swept has no connection.
+        let belongs = self.ep.is_some() && self.epoch == epoch;
         if belongs {
             self.phase = Phase::Withdrawn;
         }
         belongs
-    }
-
-    /// Returns whether the slot has connection number `epoch`, and was not swept.
-    pub(super) fn belongs_to(&self, epoch: u32) -> bool {
-        self.ep.is_some() && self.epoch == epoch
     }
 
     /// Assigns the idle slot to connection number `epoch`, with a send buffer.

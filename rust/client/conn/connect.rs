@@ -18,6 +18,7 @@ use super::super::endpoint::{tags, Conn, Endpoint, Regions, Requester};
 use super::super::quirks;
 use super::super::transport::{peer_of, Client};
 use super::session;
+use crate::compat::casts::u32_as_usize;
 use crate::compat::code::{ECONNREFUSED, EHOSTUNREACH, ENETUNREACH, ENOTCONN, EOPNOTSUPP, EPROTO};
 use crate::conn::connection::{self, Parts, Queues};
 use crate::conn::handshake;
@@ -286,17 +287,23 @@ pub(in crate::client) fn retry_unreported(
     outage: &Outage,
     random: u32,
 ) -> Option<u32> {
-    // The mount command needs the error at once.
-    if !has_worked(xprt) {
-        return None;
-    }
-    match error {
-        ConnectError::Refused | ConnectError::Unreachable | ConnectError::HostUnreachable => {
-            decision(outage).again(HOLD, random)
+    use ConnectError::{BadAddress, HostUnreachable, Refused, Unreachable};
+    match (has_worked(xprt), error) {
+        // The mount command needs the error at once, unless another local address may do. After a
+        // timeout SUNRPC asks again anyway.
+        (false, BadAddress | Unreachable | HostUnreachable) => {
+            is_address_left(xprt).then_some(outage.now)
         }
+        (true, Refused | Unreachable | HostUnreachable) => decision(outage).again(HOLD, random),
         // SUNRPC asks again at once, or never.
         _ => None,
     }
+}
+
+/// Returns whether a local address has had no attempt since the server answered last.
+fn is_address_left(xprt: &Xprt<Client>) -> bool {
+    let client = xprt.data();
+    u32_as_usize(client.misses()) < client.local_addrs(&xprt.addr()).count()
 }
 
 fn decision(outage: &Outage) -> backoff::Outage {

@@ -190,8 +190,7 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
         Output::Void { .. } => void(conn),
         Output::Post { .. } => {
-            let current = conn.owner().data().endpoint();
-            if let Some(ep) = current.filter(|ep| ep.epoch() == conn.epoch()) {
+            if let Some(ep) = current(conn) {
                 order_growth(&ep);
             }
         }
@@ -202,6 +201,12 @@ pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
         Output::Send(_) => {}
         Output::Settled(_) => set_backward_max(conn),
     }
+}
+
+/// Returns the endpoint of a connection, while the transport uses it.
+fn current(conn: &Conn) -> Option<Arc<Endpoint>> {
+    let current = conn.owner().data().endpoint();
+    current.filter(|ep| ep.epoch() == conn.epoch())
 }
 
 /// Keeps a credit free for an operation, and notifies the session if the operation may be sent now.
@@ -248,10 +253,14 @@ fn write(message: &[u8], version: Version, out: &mut [u8]) -> Result<usize, Enco
     Ok(message.len())
 }
 
-/// Ensures that no call prepared under former terms is posted any more, and notifies the session.
+/// Ensures that no call prepared under former terms, and no such reply to the server, is posted any
+/// more, and notifies the session.
 fn void(conn: &Conn) {
     let generation = conn.with_session(|session, _| session.terms().generation);
     SlotTable::of(conn.owner()).wait_for_posts();
+    if let Some(ep) = current(conn) {
+        ep.replies().wait_for_posts();
+    }
     if let Some(generation) = generation {
         conn.with_session(|session, _| session.on_voided(generation));
     }

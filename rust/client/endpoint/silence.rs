@@ -23,6 +23,10 @@ use crate::rdma::qp::{PostError, WcError};
 /// Seconds from one check to the next. The server is probed 10 to 15 s after its last message.
 pub(in crate::client) const INTERVAL: u32 = 5;
 
+/// The number of probes that fail in a row, after which a transport sends no more: a device that is
+/// restarting fails one of them, a device that refuses probes fails all.
+const MOST_FAILED: u32 = 2;
+
 /// The silence of one connection's peer.
 pub(in crate::client) struct Silence {
     /// The number of checks in a row that found the peer silent; see [`liveness::after`]. Only the
@@ -78,7 +82,7 @@ impl Endpoint {
         let heard = self.shared().take_heard();
         let owed = if heard { 0 } else { owed() };
         let due = self.requester().silence.check(heard, owed > 0);
-        if due && !self.shared().owner().data().unprobed.load(Relaxed) {
+        if due && self.shared().owner().data().failed_probes.load(Relaxed) < MOST_FAILED {
             self.probe(owed);
         }
         due
@@ -100,9 +104,9 @@ impl Endpoint {
         };
         silence.probe_ends();
         // ENOTCONN means that the queue pair had failed before. Any other error concerns the probe
-        // itself, and the next probe would fail in the same way.
+        // itself.
         if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
-            conn.owner().data().unprobed.store(true, Relaxed);
+            conn.owner().data().failed_probes.add(1, Relaxed);
         }
         // A full queue holds Sends that are not acknowledged. The device reports their failure.
         if error != PostError::Full && !self.is_closed() {
@@ -115,7 +119,9 @@ impl Endpoint {
 pub(in crate::client) fn probe_ended(conn: &Conn, qp: &QueuePair, outcome: Result<(), WcError>) {
     conn.role().silence.probe_ends();
     let cid = traced::cid(qp, u32::MAX);
+    let failed = &conn.owner().data().failed_probes;
     let Err(error) = outcome else {
+        failed.store(0, Relaxed);
         return trace::wc_probe(cid, WcStatus::SUCCESS);
     };
     if error.is_flush() {
@@ -123,9 +129,9 @@ pub(in crate::client) fn probe_ended(conn: &Conn, qp: &QueuePair, outcome: Resul
     }
     trace::wc_probe(cid, traced::status(&error));
     // Only silence means that the peer is gone. Any other error means that one of the devices has
-    // refused the probe, and would refuse it on the next connection as well.
+    // failed, or has refused the probe, and would refuse it on the next connection as well.
     if !error.is_silence() {
-        conn.owner().data().unprobed.store(true, Relaxed);
+        failed.add(1, Relaxed);
     }
     conn.force_close();
 }

@@ -194,10 +194,8 @@ pub fn check_chunk(
             .checked_add(segment.length)
             .ok_or(Violation::Overflow)?;
     }
-    match offered.next() {
-        Some(_) => Err(Violation::SegmentCount),
-        None => Ok(total),
-    }
+    let more = offered.next();
+    more.map_or(Ok(total), |_| Err(Violation::SegmentCount))
 }
 
 /// Returns the index of the registration whose R_key the message of a reply has invalidated. That

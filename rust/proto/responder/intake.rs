@@ -161,15 +161,11 @@ fn take_any<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Refusal
         u32::from_be_bytes([v0, v1, v2, v3]),
     );
     let (low, high) = limits.versions;
-    let version = match version::answer(asked, low, high) {
-        Ok(version) => version,
-        Err(error) => return Err(refused(bytes, Reason::Version(asked), error)),
-    };
+    let version = version::answer(asked, low, high)
+        .map_err(|error| refused(bytes, Reason::Version(asked), error))?;
     let bad = |reason| refused(bytes, reason, ErrorBody::BadHeader);
-    let message = match Message::decode_as(version, bytes, &limits.wire()) {
-        Ok(message) => message,
-        Err(error) => return Err(bad(Reason::Header(error))),
-    };
+    let message = Message::decode_as(version, bytes, &limits.wire())
+        .map_err(|error| bad(Reason::Header(error)))?;
     // Most messages are calls whose header and RPC message agree.
     if !is_call(&message) {
         match classify(message) {

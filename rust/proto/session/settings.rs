@@ -55,10 +55,8 @@ impl Session {
     //= XC-4.1-1 does not assume characteristics were noted
     pub(super) fn expected(&self) -> u32 {
         let settings = &self.settings;
-        let sent = match self.peer.preferred() {
-            Some(preferred) => preferred.min(settings.heard),
-            None => self.known,
-        };
+        let preferred = self.peer.preferred();
+        let sent = preferred.map_or(self.known, |size| size.min(settings.heard));
         sent.min(self.receives.announced()).min(settings.receive)
     }
 

@@ -48,10 +48,8 @@ impl Requests {
             opcode,
             gfp,
         };
-        match self.gather(pieces, &mut open) {
-            Ok(()) => Ok(()),
-            Err(error) => self.fail(error),
-        }
+        let gathered = self.gather(pieces, &mut open);
+        gathered.or_else(|error| self.fail(error))
     }
 
     /// Implements [`Self::add`]. After an error, entries may be left that no work request has.

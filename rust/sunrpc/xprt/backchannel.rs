@@ -44,6 +44,7 @@ use super::slot::Memory;
 use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
+use crate::work::{read_once, write_once};
 
 /// Maximum length of a call, in bytes. It is also the length of the memory for its reply, which
 /// SUNRPC's `svcxdr_init_encode()` takes for a page of any size.
@@ -52,9 +53,9 @@ pub(crate) const MAX_CALL: usize = PAGE_SIZE;
 /// Reasons why a call was not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Undelivered {
-    /// There is no callback service.
+    /// There is no callback service, or it is still busy with calls of earlier connections.
     NotServed,
-    /// All requests of the pool are in use.
+    /// All requests of the pool are in use for calls of this connection.
     Busy,
     /// The message is longer than [`MAX_CALL`].
     TooLong,
@@ -175,6 +176,10 @@ impl BcRequest {
             // Marks the request as one of the backchannel, for SUNRPC and for
             // `ops::is_backchannel`.
             (*rqst).rq_bc_pa_state = 1 << raw::RPC_BC_PA_IN_USE;
+            // The reply takes none of the peer's credits. SUNRPC sends a request that has one
+            // before those that have none, and without waiting for the congestion window
+            // (`xprt_request_enqueue_transmit()`). This one is not part of `cong`.
+            (*rqst).rq_cong = 1;
             // CAST: No more than a page.
             let len = message.len() as u32;
             init_buf(&raw mut (*rqst).rq_rcv_buf, call, message.len());
@@ -219,6 +224,19 @@ impl Pool {
             .iter()
             .map(|request| &**request)
             .find(|request| request.take())
+    }
+
+    /// Returns why there is no free request for a call of this connection.
+    #[cold]
+    fn shortage(&self, connection: u32) -> Undelivered {
+        let mut others = self
+            .0
+            .iter()
+            .map(|request| request.connection.load(Relaxed));
+        match others.find(|other| *other != connection) {
+            Some(_) => Undelivered::NotServed,
+            None => Undelivered::Busy,
+        }
     }
 }
 
@@ -278,9 +296,7 @@ impl BackchannelReply<'_> {
     pub(crate) fn connection(&self) -> u32 {
         // SAFETY: By the type invariants `deliver` took the request from a pool, so it is embedded
         // in a `BcRequest`.
-        unsafe { BcRequest::from_rqst(self.rqst) }
-            .connection
-            .load(Relaxed)
+        read_once(&unsafe { BcRequest::from_rqst(self.rqst) }.connection)
     }
 
     /// Returns the number of the task that sends the reply.
@@ -335,8 +351,8 @@ impl<T: Transport> Xprt<T> {
             return Err(Undelivered::TooLong);
         }
         let _reference = self.get_if_served().ok_or(Undelivered::NotServed)?;
-        let request = pool.take().ok_or(Undelivered::Busy)?;
-        request.connection.store(connection, Relaxed);
+        let request = pool.take().ok_or_else(|| pool.shortage(connection))?;
+        write_once(&request.connection, connection);
         let xprt = self.as_raw();
         // SUNRPC decrements the counter when the call has ended.
         self.backchannel_count().add(1, Relaxed);

@@ -239,10 +239,13 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_raw()).main }
     }
 
-    fn test(&self, bit: u32) -> bool {
+    fn state_bits(&self) -> usize {
         // SAFETY: The transport is alive. As `test_bit()` of C does, this reads the member once.
-        let state = unsafe { (&raw const (*self.as_raw()).state).read_volatile() };
-        state & (1 << bit) != 0
+        unsafe { (&raw const (*self.as_raw()).state).read_volatile() }
+    }
+
+    fn test(&self, bit: u32) -> bool {
+        self.state_bits() & (1 << bit) != 0
     }
 
     /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
@@ -265,6 +268,12 @@ impl<T: Transport> Xprt<T> {
     /// Returns whether SUNRPC regards the transport as connected.
     pub(crate) fn is_connected(&self) -> bool {
         self.test(raw::XPRT_CONNECTED)
+    }
+
+    /// Returns whether there is a connection that SUNRPC is not about to close.
+    pub(super) fn is_usable(&self) -> bool {
+        let (connected, closing) = (1 << raw::XPRT_CONNECTED, 1 << raw::XPRT_CLOSE_WAIT);
+        self.state_bits() & (connected | closing) == connected
     }
 
     /// Returns whether the last reference was put. Teardown then waits for the send lock.

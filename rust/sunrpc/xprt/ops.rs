@@ -202,10 +202,14 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     rqst: *mut raw::rpc_rqst,
     buf: *mut raw::xdr_buf,
 ) -> c_int {
-    // The reply to a backchannel call needs no preparation.
+    // The reply to a backchannel call needs no preparation. Its task keeps a thread of the callback
+    // service, and must not wait for the send lock when the connection of the call is gone: the
+    // connect worker may hold that lock for a minute. SUNRPC takes a refused reply for sent.
     // SAFETY: SUNRPC passes a live request of a transport of `T`.
-    if unsafe { is_backchannel::<T>(rqst) } {
-        return 0;
+    let way = unsafe { is_backchannel::<T>(rqst).then(|| Xprt::<T>::from_raw((*rqst).rq_xprt)) };
+    if let Some(xprt) = way {
+        let gone = SendError::NotConnected.to_errno();
+        return if xprt.is_usable() { 0 } else { gone };
     }
     // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it.
     let (xprt, rqst) = unsafe { parts::<T>(rqst) };
@@ -216,10 +220,8 @@ unsafe extern "C" fn prepare_request<T: Transport>(
     }
     // SAFETY: A slot contains the request, and its own task encodes the call.
     unsafe { requests::hook::<T>(NonNull::new_unchecked(rqst.as_raw())) };
-    match xprt.data().prepare(xprt, rqst) {
-        Ok(()) => 0,
-        Err(error) => error.to_errno(),
-    }
+    let prepared = xprt.data().prepare(xprt, rqst);
+    prepared.map_or_else(Error::to_errno, |()| 0)
 }
 
 /// Sends a call, or the reply to a backchannel call. The send lock is held, the request pinned.

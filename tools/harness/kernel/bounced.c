@@ -49,6 +49,23 @@ void h_bounced_calls(void)
 	h_end();
 }
 
+/* A region has memory that is mapped by piece, and then memory that is not. */
+void h_bounced_before(void)
+{
+	unsigned int i;
+
+	h_begin();
+	h_connect();
+	for (i = 0; i < 4; i++) {
+		h_by_piece = i % 2;
+		run(H_READ_4K, 0, 1, 0);
+		run(H_READDIR, 0, 0, 1);
+		run(H_WRITE_1M_SCATTERED, 1, 0, 0);
+	}
+	h_check_calm();
+	h_end();
+}
+
 /* A region takes twenty elements, which are pages, or one. */
 void h_bounced_calls_in_parts(void)
 {

@@ -37,7 +37,10 @@ void h_callbacks_end(void)
 	u_free(service);
 }
 
-/* Writes a reply of 24 bytes, and sends it as svc_process_bc() does. */
+unsigned int h_callbacks_ended;
+u32 h_callback_reply = 24;
+
+/* Writes a reply, and sends it as svc_process_bc() does. */
 static void answer(void *argument)
 {
 	struct rpc_rqst *request = argument;
@@ -46,17 +49,18 @@ static void answer(void *argument)
 	__be32 *p = head->iov_base;
 	struct rpc_task *task;
 
-	memset(p, 0, 24);
+	memset(p, 0, h_callback_reply);
 	p[0] = request->rq_xid;
 	p[1] = cpu_to_be32(1);
-	head->iov_len = 24;
-	request->rq_snd_buf.len = 24;
+	head->iov_len = h_callback_reply;
+	request->rq_snd_buf.len = h_callback_reply;
 	request->rq_snd_buf.page_len = 0;
 	request->rq_snd_buf.tail[0].iov_len = 0;
 	atomic_dec(&h_xprt->bc_slot_count);
 	task = rpc_run_bc_task(request, &timeout);
 	h_expect(!IS_ERR(task), "the reply to a callback cannot be sent");
 	rpc_put_task(task);
+	h_callbacks_ended++;
 }
 
 u32 h_callback_len;

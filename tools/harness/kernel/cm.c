@@ -193,7 +193,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 		};
 		find_port(id);
 	}
-	report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+	if (h_faults.lonely & BIT(id->port_num))
+		report(self, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
+	else
+		report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
 	return 0;
 }
 

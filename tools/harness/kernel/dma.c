@@ -17,6 +17,7 @@ struct mapping {
 	size_t len;
 	enum dma_data_direction way;
 	bool checked;	/* the caller has looked whether the mapping failed */
+	bool by_piece;	/* the first of a scatterlist whose pieces were mapped one by one */
 	size_t synced;	/* bytes that were made visible to a device that reads them */
 	u64 sum;	/* of these bytes, as they were then */
 };
@@ -39,6 +40,7 @@ static unsigned int live;
 unsigned int h_refused_mappings;
 size_t h_least_refused;
 bool h_no_long_room;
+bool h_by_piece;
 /* The number of mappings that begin in each page. */
 static u16 in_page[U_MEMORY_SIZE >> PAGE_SHIFT] H_SCRATCH;
 
@@ -277,7 +279,20 @@ unsigned int dma_map_sg_attrs(struct device *dev, struct scatterlist *sgl, int n
 		/* The return value shows whether this function failed. */
 		map(sg->dma_address, sg->length, way)->checked = true;
 	}
+	/* As for a device that is not coherent, and a piece too short to share no cache line. */
+	if (h_by_piece)
+		sg_dma_mark_swiotlb(sgl);
+	beginning_at(sgl->dma_address, way)->by_piece = h_by_piece;
 	return nents;
+}
+
+/* The DMA layer unmaps a scatterlist in the way that its mark says, and never removes the mark. */
+static void check_mark(struct scatterlist *sgl, enum dma_data_direction way)
+{
+	const struct mapping *first = beginning_at(sgl->dma_address, way);
+
+	if (first && first->by_piece != sg_dma_is_swiotlb(sgl))
+		h_violation("a scatterlist is unmapped in another way than it was mapped");
 }
 
 void dma_unmap_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
@@ -287,6 +302,7 @@ void dma_unmap_sg_attrs(struct device *dev, struct scatterlist *sgl, int nents,
 	int i;
 
 	h_mr_check_unmap(sgl);
+	check_mark(sgl, way);
 	for_each_sg(sgl, sg, nents, i)
 		unmap(sg->dma_address, sg->length, way);
 }

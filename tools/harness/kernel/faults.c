@@ -265,19 +265,62 @@ static void write_with_immediate(void)
 	h_end();
 }
 
-/* The device completes each probe with a local error. */
+/* The device completes each probe with a local error, so that the next probe is the last. */
 static void probe_fails_locally(void)
 {
 	struct h_rpc *rpc = begin_with(H_INLINE);
-	unsigned int connections;
 
 	h_faults.write = IB_WC_LOC_QP_OP_ERR;
-	h_live(25000);
-	h_settle();
-	connections = h_connections;
-	h_expect(connections == 2, "the silent server was not probed");
-	h_live(30000);
-	h_expect(h_connections == connections, "the probe ends more than one connection");
+	h_live(32000);
+	h_expect(h_connections == 3, "probes have ended %u connections", h_connections - 1);
+	h_live(23000);
+	h_expect(h_connections == 3, "further probes have ended %u connections",
+		 h_connections - 3);
+	h_faults.write = 0;
+	end_after_reconnecting(rpc);
+}
+
+/* Waits until a probe has ended the connection. */
+static void await_probe(const char *which)
+{
+	unsigned int i, before = h_connections;
+
+	for (i = 0; i < 30 && h_connections == before; i++)
+		h_live(1000);
+	h_expect(h_connections == before + 1, "the silent server was not probed %s", which);
+}
+
+/*
+ * Now and then a probe fails, as while a device restarts. The server is also probed after that: the
+ * probes between have succeeded.
+ */
+static void probe_fails_sometimes(void)
+{
+	struct h_rpc *rpc = begin_with(H_INLINE);
+	unsigned int i;
+
+	for (i = 0; i < 4; i++) {
+		h_faults.write = IB_WC_GENERAL_ERR;
+		await_probe("after other failures");
+		h_faults.write = 0;
+		h_live(25000);
+	}
+	h_faults.write = IB_WC_RETRY_EXC_ERR;
+	await_probe("in the end");
+	h_faults.write = 0;
+	end_after_reconnecting(rpc);
+}
+
+/* A driver refuses a work request, which is a probe, while its device restarts. */
+static void probe_refused(void)
+{
+	struct h_rpc *rpc = begin_with(H_INLINE);
+
+	h_faults.posts = 1;
+	await_probe("at first");
+	h_expect(!h_faults.posts, "another work request was refused");
+	h_faults.write = IB_WC_RETRY_EXC_ERR;
+	await_probe("again");
 	h_faults.write = 0;
 	end_after_reconnecting(rpc);
 }
@@ -445,6 +488,8 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "repeated_completion", repeated_completion },
 	{ "write_with_immediate", write_with_immediate },
 	{ "probe_fails_locally", probe_fails_locally },
+	{ "probe_fails_sometimes", probe_fails_sometimes },
+	{ "probe_refused", probe_refused },
 	{ "probe_finds_nobody", probe_finds_nobody },
 	{ "version_with_foreign_key", version_with_foreign_key },
 	{ "empty_message", empty_message },

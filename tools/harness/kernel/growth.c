@@ -4,7 +4,7 @@
  * announced when the last smaller Receive is gone; two.c checks that none was left. In one scenario
  * the peer is asked for smaller Receives. In another one the peer has no Receives for operations.
  */
-#include "harness.h"
+#include "wire.h"
 
 /* More RPCs than there are Receives, so that each Receive gets a message. */
 #define ROUND	256
@@ -306,6 +306,42 @@ static void lower_while_mapping(void)
 	h_end();
 }
 
+/* Calls the module in version two. */
+static void call_back(u32 xid)
+{
+	const u32 words[] = { xid, 2, h_grant, 0, 0, 0, 0, 0, xid, 0, 2, 0, 0, 0, 0, 0 };
+	u8 bytes[sizeof(words)];
+	struct h_writer out = { bytes };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, bytes, out.len, 0);
+	h_live(0);
+}
+
+/*
+ * A reply of 2000 bytes to a call is about to be posted when messages are limited to 1024 bytes.
+ * The peer is asked for smaller Receives when the reply has been posted.
+ */
+static void lower_while_replying(void)
+{
+	begin();
+	h_callbacks_begin();
+	h_callback_reply = 2000;
+	call_back(0x77);
+	h_lock_pause();
+	h_expect(h_callback_answer() && h_lock_pauses(), "no reply is about to be posted");
+	h_tune("rdma_max_inline_write", 1024);
+	h_live(LOOK);
+	h_lock_go();
+	h_live(LOOK);
+	h_expect(h_backward_replies == 1, "the server received no reply");
+	h_expect(h_qp->asked == 1024, "the peer is asked for Receives of %u bytes", h_qp->asked);
+	h_callbacks_end();
+	end();
+}
+
 /*
  * The peer may have a Receive for each credit and no other. INIT_XCHAR, which follows the first
  * reply, takes a credit until the reply to a later call shows that it has arrived.
@@ -339,6 +375,7 @@ const struct h_scenario h_growth_scenarios[] = {
 	{ "lose_while_growing", lose_while_growing },
 	{ "lose_before_growing", lose_before_growing },
 	{ "lower_while_mapping", lower_while_mapping },
+	{ "lower_while_replying", lower_while_replying },
 	{ "count_operation", count_operation },
 	{}
 };

@@ -48,6 +48,7 @@
  *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
+ *   called.c		scenarios of calls of the server at a bad time
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   bounced.c		scenarios of regions that take fewer elements than the module gives them
  *   regions.c		scenarios of RDMA Reads over iWARP, which need memory regions
@@ -102,6 +103,13 @@ bool h_holds_mutex(void);	/* whether this thread holds one */
  */
 void h_before_lock(unsigned int n, void (*function)(void));
 bool h_lock_awaited(void);
+/*
+ * The next thread that takes a spinlock inside another one pauses before that, until h_lock_go().
+ * Meanwhile threads that meet the other spinlock wait for it. Whether a thread pauses.
+ */
+void h_lock_pause(void);
+bool h_lock_pauses(void);
+void h_lock_go(void);
 
 /* --- misc.c --- */
 int h_module_references(void);
@@ -141,6 +149,7 @@ unsigned int h_dma_live(void);
 extern unsigned int h_refused_mappings;
 extern size_t h_least_refused;	/* mappings of fewer bytes do not fail */
 extern bool h_no_long_room;	/* no free bounce buffer is longer than a page */
+extern bool h_by_piece;		/* the pieces of a scatterlist are mapped one by one, and marked */
 extern struct device h_dma_device;
 
 /* --- device.c --- */
@@ -183,6 +192,7 @@ struct h_faults {
 	int identifier;			/* the error of making an identifier */
 	int listen;			/* the error of listening */
 	u32 removed;			/* the port whose device is removed when it is bound */
+	u32 lonely;			/* a bit for each port from which the peer is not found */
 };
 
 extern struct h_faults h_faults;
@@ -554,6 +564,9 @@ bool h_callbacks_begin(void);	/* false: a fault that is injected prevents it */
 void h_callbacks_end(void);
 bool h_callback_answer(void);
 extern u32 h_callback_len;	/* the length of the last call that was answered */
+extern u32 h_callback_reply;	/* the length of the replies */
+/* The number of replies that keep their thread no longer. */
+extern unsigned int h_callbacks_ended;
 
 /* --- print.c --- */
 const char *h_file_read(const char *name);	/* a file in debugfs; NULL: there is none */

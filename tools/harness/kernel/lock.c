@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Locks. Only one thread runs at a time, so a thread that meets a taken spinlock never ends. */
+/*
+ * Locks. Only one thread runs at a time, so a thread that meets a taken spinlock never ends, unless
+ * the other thread pauses with the lock, as if each had a processor of its own.
+ */
 #include <linux/mutex.h>
 #include <linux/sched.h>
 #include <linux/spinlock.h>
@@ -33,9 +36,52 @@ static void happen(void)
 	function();
 }
 
+static DECLARE_WAIT_QUEUE_HEAD(paused);
+/* A thread is to pause; a thread pauses; a thread waits for a spinlock. */
+static bool to_pause, pauses, awaited;
+
+void h_lock_pause(void)
+{
+	to_pause = true;
+}
+
+bool h_lock_pauses(void)
+{
+	return pauses;
+}
+
+void h_lock_go(void)
+{
+	pauses = false;
+	wake_up_all(&paused);
+}
+
+/* Pauses in a thread that holds one spinlock and is about to take another one. */
+static void pause(void)
+{
+	if (!to_pause || spinlocks != 1 || !h_in_thread())
+		return;
+	to_pause = false;
+	pauses = true;
+	spinlocks = 0;
+	wait_event(paused, !pauses);
+	spinlocks++;
+}
+
+/* Waits for a spinlock that a thread has taken which pauses, or has paused. */
+static void await(raw_spinlock_t *lock)
+{
+	if (!lock->raw_lock.locked || !pauses || !h_in_thread() || spinlocks)
+		return;
+	awaited = true;
+	wait_event(paused, !lock->raw_lock.locked);
+}
+
 static void take(raw_spinlock_t *lock, const void *caller)
 {
 	happen();
+	pause();
+	await(lock);
 	if (lock->raw_lock.locked)
 		u_fail("violation: a spinlock is taken twice, at <%p>", caller);
 	if (h_xprt && lock == &h_xprt->queue_lock.rlock && spinlocks)
@@ -50,6 +96,10 @@ static void give(raw_spinlock_t *lock, const void *caller)
 		u_fail("violation: a spinlock is unlocked that is not taken, at <%p>", caller);
 	spinlocks--;
 	lock->raw_lock.locked = 0;
+	if (awaited && !pauses && !spinlocks && lock != &paused.lock.rlock) {
+		awaited = false;
+		wake_up_all(&paused);
+	}
 }
 
 bool h_holds_spinlock(void)

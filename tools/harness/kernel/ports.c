@@ -144,3 +144,37 @@ void h_ports_rejected(void)
 	h_faults.removed = 0;
 	h_end();
 }
+
+/* Starts the first call of a mount, which fails if there is no connection. */
+static struct h_rpc *ping(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_start(rpc, RPC_TASK_SOFTCONN);
+	h_live(100);
+	return rpc;
+}
+
+/* From one port the server is not found. A mount takes the other port, and fails without one. */
+void h_ports_lonely(void)
+{
+	struct h_rpc *rpc;
+	unsigned int i;
+
+	h_begin();
+	h_tune_text("rdma_local_addrs", BOTH);
+	h_faults.lonely = BIT(1) | BIT(2);
+	rpc = ping();
+	h_expect(rpc->released && rpc->status < 0, "a mount that cannot connect does not fail");
+	h_rpc_free(rpc);
+	h_faults.lonely = BIT(1);
+	for (i = 1; i <= 2; i++) {
+		h_umount();
+		h_mount();
+		rpc = ping();
+		h_expect(h_peer_call(rpc->xid), "mount %u does not take the other port", i);
+		end_call(rpc, i, 2);
+	}
+	h_faults.lonely = 0;
+	h_end();
+}

@@ -236,6 +236,29 @@ static void abandoned(void)
 	h_end();
 }
 
+/* A call is not answered in time. The file `connections` says that the connection was not idle. */
+static void late_and_lost(void)
+{
+	struct h_rpc *rpc;
+	const char *line;
+
+	h_begin();
+	h_connect();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_peer_drop_all();
+	h_rpc_time_out(rpc);
+	h_live(8000);
+	h_expect(h_peer_call(rpc->xid) && h_connections == 2, "the call is not sent again");
+	line = h_file_read("connections");
+	h_expect(line && strstr(line, "lost=forced"), "the connection is shown so: %s", line);
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
 	{ "served_without_invalidation", served_without_invalidation },
@@ -261,6 +284,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "bounced_calls", h_bounced_calls },
+	{ "bounced_before", h_bounced_before },
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },
 	{ "bounced_reads", h_bounced_reads },
 	{ "bounced_by_page", h_bounced_by_page },
@@ -325,6 +349,10 @@ const struct h_scenario h_scenarios[] = {
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },
+	{ "late_and_lost", late_and_lost },
+	{ "called_without_credit", h_called_without_credit },
+	{ "called_and_lost", h_called_and_lost },
+	{ "called_amid_losses", h_called_amid_losses },
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },
@@ -334,6 +362,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "ports_single", h_ports_single },
 	{ "ports_silent", h_ports_silent },
 	{ "ports_rejected", h_ports_rejected },
+	{ "ports_lonely", h_ports_lonely },
 	{ "recall", h_recall },
 	{ "recall_lost", h_recall_lost },
 	{ "recall_removed_while_busy", h_recall_removed_while_busy },

@@ -17,6 +17,7 @@ void h_reads_late_and_lost(void);
 
 /* --- bounced.c --- */
 void h_bounced_calls(void);
+void h_bounced_before(void);
 void h_bounced_calls_in_parts(void);
 void h_bounced_reads(void);
 void h_bounced_by_page(void);
@@ -86,6 +87,11 @@ void h_earlier_callback(void);
 void h_earlier_credit(void);
 void h_earlier_close(void);
 
+/* --- called.c --- */
+void h_called_without_credit(void);
+void h_called_and_lost(void);
+void h_called_amid_losses(void);
+
 /* --- class.c --- */
 void h_class_requested(void);
 void h_class_accepted(void);
@@ -98,6 +104,7 @@ void h_ports_absent(void);
 void h_ports_single(void);
 void h_ports_silent(void);
 void h_ports_rejected(void);
+void h_ports_lonely(void);
 
 /* --- recall.c --- */
 struct h_rpc;
