@@ -278,13 +278,19 @@ impl SvcXprt<Connected> {
 
 /// Returns whether a connection has room. SUNRPC calls this after it has set `XPT_DATA` or cleared
 /// `XPT_BUSY`, without a barrier that orders that before the check.
+#[inline(always)]
 pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
-    // ORDERING: pairs with the barrier in `room_regained`. Either the second check succeeds, or
-    // that context finds the flags changed and enqueues the transport.
-    has_room() || {
-        smp_mb(Full);
-        has_room()
-    }
+    has_room() || finds_room_now(has_room)
+}
+
+/// Implements [`finds_room`] for a connection that seems to have no room.
+#[cold]
+#[inline(never)]
+fn finds_room_now(has_room: impl Fn() -> bool) -> bool {
+    // ORDERING: pairs with the barrier in `room_regained`. Either this check succeeds, or that
+    // context finds the flags changed and enqueues the transport.
+    smp_mb(Full);
+    has_room()
 }
 
 /// A counted pointer to a transport, for completions and for events of the connection manager.
