@@ -206,9 +206,11 @@ impl Sizes {
         queues.receives = first.min(queues.receives_max);
         // Two of the longest chains, beside the work requests of the calls.
         let regions = u32::from(device.reads_need_regions);
-        let (calls, chains, least) = (queues.send_wr, 2 + 2 * regions, 1 + 3 * regions);
+        let (calls, chains) = (queues.send_wr, 2 + 2 * regions);
+        // A longest chain has three quarters of the queue at most.
+        let least = (calls + (1 + 3 * regions) * chain).max(chain.div_ceil(3) * 4);
         let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
-        queues.send_wr = frugal(calls + least * chain, calls + chains * chain)
+        queues.send_wr = frugal(least, calls + chains * chain)
             .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
             .min(entries.saturating_sub(queues.receives_max));
         // A longer chain might never fit. A Send follows the Writes.

@@ -302,7 +302,7 @@ impl InFlight {
         let mut broken = None;
         while let Some(operation) = state.parked.pop() {
             let pages = operation.pages();
-            state.pages.sub(&self.calls.load, pages);
+            state.pages.take_out(pages);
             match state.post(qp, &self.calls.load, operation) {
                 Ok(()) => {
                     trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
@@ -311,7 +311,7 @@ impl InFlight {
                     // `pop` has freed its place.
                     let refused = state.parked.push_front(operation);
                     debug_assert!(refused.is_ok());
-                    state.add(qp, &self.calls.load, pages);
+                    state.pages.put_back(pages);
                     break;
                 }
                 Err((_, operation)) => {
@@ -380,7 +380,7 @@ impl InFlight {
     ) -> Result<(usize, Source), bool> {
         let mut state = self.state.lock();
         // A surplus list is dropped without the lock.
-        if state.sources.len() < SOURCES {
+        if state.sources.len() < state.sources.capacity() {
             if let Some(empty) = empty.take() {
                 let _ = state.sources.push_within_capacity(empty);
             }

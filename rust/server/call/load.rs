@@ -59,13 +59,25 @@ impl Load {
         }
     }
 
-    /// Returns whether the connection may take a further call. Any context.
+    /// Returns whether the connection may take a further call. `busy` returns the number of its
+    /// calls that threads of the service have; SUNRPC asks again when that falls. Any context.
     #[inline(always)]
-    pub(crate) fn has_room(&self) -> bool {
+    pub(crate) fn has_room(&self, busy: impl FnOnce() -> u32) -> bool {
         // ORDERING: waking the connection has a barrier, and so has looking for room.
         let word = read_once(&self.word);
-        // Without a unit, this is the whole condition.
-        word < MOST_PARKED || (word & PARKED < MOST_PARKED && self.leaves_enough())
+        (word < MOST_PARKED && !self.are_scarce()) || self.may_take(word, busy)
+    }
+
+    /// Returns whether all replies use as many units as they may. A connection without a unit then
+    /// has two calls at a time, because threads take calls before the replies count.
+    #[inline(always)]
+    fn are_scarce(&self) -> bool {
+        read_once(&TOTAL) >= self.most
+    }
+
+    #[cold]
+    fn may_take(&self, word: u32, busy: impl FnOnce() -> u32) -> bool {
+        word & PARKED < MOST_PARKED && self.leaves_enough() && (!self.are_scarce() || busy() < 2)
     }
 
     /// Returns whether the connection leaves others as many units as it has. Any context.
@@ -73,7 +85,7 @@ impl Load {
     #[inline(never)]
     pub(crate) fn leaves_enough(&self) -> bool {
         let own = read_once(&self.word) >> UNITS_SHIFT;
-        own <= self.most.saturating_sub(TOTAL.load(Relaxed))
+        own == 0 || own <= self.most.saturating_sub(read_once(&TOTAL))
     }
 
     /// Returns the number of parked operations. Any context.
@@ -86,15 +98,14 @@ impl Load {
         write_once(&self.word, read_once(&self.word) & !PARKED | parked);
     }
 
-    /// Sets the units of `pages`. Returns whether they are fewer.
+    /// Sets the units of `pages`.
     #[cold]
-    fn publish(&self, pages: &mut Pages) -> bool {
+    fn publish(&self, pages: &mut Pages) {
         let word = read_once(&self.word);
         let (old, new) = (word >> UNITS_SHIFT, (pages.count / UNIT).min(PARKED));
         pages.published = new * UNIT;
         write_once(&self.word, new << UNITS_SHIFT | word & PARKED);
         TOTAL.add(new.wrapping_sub(old), Relaxed);
-        new < old
     }
 }
 
@@ -111,38 +122,44 @@ impl Pages {
     /// long reply never are. Returns whether the connection has no room because of the others.
     #[inline(always)]
     pub(super) fn add(&mut self, load: &Load, count: usize) -> bool {
-        let limited = self.differs() && {
+        let limited = self.count >= self.published + UNIT && {
             load.publish(self);
-            !load.has_room()
+            !load.leaves_enough()
         };
-        // CAST: a reply has few pages.
-        self.count = self.count.wrapping_add(count as u32);
+        self.put_back(count);
         limited
     }
 
-    /// Removes the pages of a reply, which were added. Returns whether that may be what a
-    /// connection without room waits for.
+    /// Removes the pages of replies, unless [`Self::clear`] has. If half a unit less is left than
+    /// was published, publishes that, and returns true: a connection without room may wait for it.
     #[inline(always)]
     pub(super) fn sub(&mut self, load: &Load, count: usize) -> bool {
-        // CAST: a reply has few pages.
-        self.count = self.count.wrapping_sub(count as u32);
-        self.differs() && load.publish(self)
+        self.take_out(count);
+        let fell = self.count + UNIT / 2 < self.published;
+        if fell {
+            load.publish(self);
+        }
+        fell
+    }
+
+    /// Removes the pages of a reply for a moment.
+    #[inline(always)]
+    pub(super) fn take_out(&mut self, count: usize) {
+        // CAST: replies have few pages.
+        self.count = self.count.saturating_sub(count as u32);
+    }
+
+    /// Adds the pages of a reply that were there a moment ago.
+    #[inline(always)]
+    pub(super) fn put_back(&mut self, count: usize) {
+        // CAST: replies have few pages.
+        self.count = self.count.wrapping_add(count as u32);
     }
 
     /// Removes the pages of all replies.
     pub(super) fn clear(&mut self, load: &Load) {
         self.count = 0;
         load.publish(self);
-    }
-
-    /// Returns whether the pages differ by much from those that were published: by a unit more, or
-    /// by half a unit less, so that a connection at a limit publishes seldom.
-    #[inline(always)]
-    fn differs(&self) -> bool {
-        let above = self
-            .count
-            .wrapping_sub(self.published.wrapping_sub(UNIT / 2));
-        above >= UNIT + UNIT / 2
     }
 }
 
@@ -171,14 +188,14 @@ mod tests {
     fn connection_leaves_as_much_as_it_uses() {
         let (mut one, mut other) = (load(8), load(8));
         add(&mut one, 4 * UNIT);
-        assert!(one.0.has_room());
+        assert!(one.0.has_room(|| 2));
         add(&mut one, UNIT);
-        assert!(!one.0.has_room());
-        assert!(other.0.has_room());
+        assert!(!one.0.has_room(|| 2));
+        assert!(other.0.has_room(|| 2));
         add(&mut other, 2 * UNIT);
-        assert!(!other.0.has_room());
+        assert!(!other.0.has_room(|| 2));
         assert!(sub(&mut one, 3 * UNIT));
-        assert!(one.0.has_room() && other.0.has_room());
+        assert!(one.0.has_room(|| 2) && other.0.has_room(|| 3));
     }
 
     #[test]
@@ -186,7 +203,8 @@ mod tests {
         let (mut greedy, mut modest) = (load(2), load(2));
         add(&mut greedy, 1000 * UNIT);
         add(&mut modest, UNIT - 1);
-        assert!(!greedy.0.has_room() && modest.0.has_room());
+        assert!(!greedy.0.has_room(|| 0));
+        assert!(modest.0.has_room(|| 1) && !modest.0.has_room(|| 2));
         assert!(!sub(&mut modest, UNIT - 1));
     }
 
@@ -209,16 +227,16 @@ mod tests {
     fn parked_operations_count_beside_pages() {
         let mut connection = load(8);
         connection.0.set_parked(MOST_PARKED - 1);
-        assert!(connection.0.has_room());
+        assert!(connection.0.has_room(|| 2));
         add(&mut connection, UNIT);
-        assert!(connection.0.has_room());
+        assert!(connection.0.has_room(|| 2));
         connection.0.set_parked(MOST_PARKED);
-        assert!(!connection.0.has_room());
+        assert!(!connection.0.has_room(|| 2));
         assert!(sub(&mut connection, UNIT));
-        assert!(!connection.0.has_room());
+        assert!(!connection.0.has_room(|| 2));
         assert_eq!(connection.0.parked(), MOST_PARKED);
         connection.0.set_parked(0);
-        assert!(connection.0.has_room());
+        assert!(connection.0.has_room(|| 2));
     }
 
     #[test]

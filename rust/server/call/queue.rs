@@ -115,6 +115,8 @@ impl<T> Ring<T> {
         if self.room == 0 || fresh.room <= self.room {
             return fresh;
         }
+        // The places go on.
+        fresh.first = fresh.place(self.first);
         while let Some(value) = self.pop() {
             // `fresh` has more room than there are values.
             let refused = fresh.push(value);

@@ -62,8 +62,12 @@ struct Load {
 }
 
 impl Load {
-    fn leaves_enough(&self) -> bool {
-        true
+    fn are_scarce(&self) -> bool {
+        false
+    }
+
+    fn may_take(&self, word: u32, _busy: impl FnOnce() -> u32) -> bool {
+        word & PARKED < MOST_PARKED
     }
 }
 
@@ -77,7 +81,7 @@ fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Load>) {
         word: Atomic::new(MOST_PARKED),
     });
     load.word.settle();
-    let has_room = move || finds_room(|| load.has_room());
+    let has_room = move || finds_room(|| load.has_room(|| 0));
     let base = sunrpc::svc_xprt::new(flags, has_room);
     let kind = PhantomData;
     (Shared::new(SvcXprt { base, kind }), load)
