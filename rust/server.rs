@@ -31,6 +31,7 @@ mod call {
     pub(super) mod budget;
     pub(super) mod context;
     pub(super) mod in_flight;
+    pub(super) mod load;
     pub(super) mod memory;
     pub(super) mod queue;
 }

@@ -167,7 +167,7 @@ pub(super) struct LastUse {
 
 impl LastUse {
     /// Sets the work request: that at `position` of the queue pair of `progress`.
-    #[inline]
+    #[inline(always)]
     pub(super) fn set(&mut self, progress: &Arc<Progress>, position: u64) {
         let same = |p: &Arc<Progress>| Arc::ptr_eq(p, progress);
         if !self.progress.as_ref().is_some_and(same) {

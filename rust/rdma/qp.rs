@@ -55,8 +55,8 @@ pub(crate) struct QpConfig {
     pub(crate) tags: u32,
     /// Size of a Receive buffer in bytes, until [`Qp::enlarge_receives`] is called.
     pub(crate) recv_size: usize,
-    /// Number of Receives that are posted together. At any time fewer than that number are idle;
-    /// those whose message is held are not counted.
+    /// Number of Receives that are posted together, or a third of all if those are fewer. At any
+    /// time fewer than twice that number are idle; those whose message is held are not counted.
     pub(crate) recv_batch: u32,
 }
 
@@ -177,15 +177,15 @@ impl<C: Completions> Qp<C> {
         self.recv_queue.post_all()
     }
 
-    /// Allocates `n` more Receives, or as many as [`QpConfig`] permits, and posts them. Returns how
-    /// many were added. Process context, may sleep.
+    /// Allocates and posts Receives until there are `total`, or as many as [`QpConfig`] permits.
+    /// Returns how many were added. Process context, may sleep.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` after draining; `ENOMEM`; or the error
     /// of the device's driver, after which the queue pair counts as broken.
-    pub(crate) fn add_receives(&self, n: u32) -> Result<u32> {
-        self.recv_queue.grow(n)
+    pub(crate) fn add_receives(&self, total: u32) -> Result<u32> {
+        self.recv_queue.grow(total)
     }
 
     /// Gives every Receive a buffer of `size` bytes, once its current or next message has been

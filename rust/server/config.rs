@@ -64,6 +64,10 @@ pub(crate) static WRITES: Counter = Counter::new(c"rdma_stat_write");
 /// Chains of work requests that found the send queue full.
 pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 
+/// Replies behind which a connection took no call, because it used its part of the pages of
+/// replies. The stock module has no such counter.
+pub(crate) static LIMITED: Counter = Counter::new(c"rdma_stat_limited");
+
 /// Calls that were refused because the DMA layer had no space for them for a minute. The stock
 /// module has no such counter.
 pub(crate) static UNMAPPED: Counter = Counter::new(c"rdma_stat_unmapped");
@@ -84,7 +88,7 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
 /// some entries, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [&dyn Sysctl; 16] = [
+pub(crate) static SYSCTLS: [&dyn Sysctl; 17] = [
     &MAX_REQUESTS,
     &MAX_REQ_SIZE,
     &INLINE_AUTO,
@@ -93,6 +97,7 @@ pub(crate) static SYSCTLS: [&dyn Sysctl; 16] = [
     &RECEIVED,
     &WRITES,
     &SQ_FULL,
+    &LIMITED,
     &RQ_STARVE,
     &RQ_POLL,
     &RQ_PROD,
@@ -161,16 +166,16 @@ const SEND_WR_PER_CALL: u32 = 3;
 pub(crate) const REGIONS_PER_READ: u32 = 3;
 /// Work requests for a probe.
 const PROBES: u32 = 1;
-/// Receives that are reposted together.
+/// Receives that are reposted together, unless a connection has few.
 const RECEIVE_BATCH: u32 = 4;
+/// Receives that are not posted because they are not yet a batch, while a connection has few.
+const IDLE_RECEIVES: u32 = 3;
 
 /// The sizes of a connection. All members but `limits` are counts.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     /// The lengths of the queues.
     pub(crate) queues: Queues,
-    /// RDMA Read and Write operations that may be in flight.
-    pub(crate) operations: u32,
     /// The limits of a call.
     pub(crate) limits: Limits,
 }
@@ -197,18 +202,20 @@ impl Sizes {
         };
         let mut queues = demand.fit(device)?;
         queues.sges = sges;
-        let first = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
+        let first = queues.credits.min(Grant::FIRST) + IDLE_RECEIVES + spare;
         queues.receives = first.min(queues.receives_max);
         // Two of the longest chains, beside the work requests of the calls.
-        let chains = if device.reads_need_regions { 4 } else { 2 };
+        let regions = u32::from(device.reads_need_regions);
+        let (calls, chains) = (queues.send_wr, 2 + 2 * regions);
+        // A longest chain has three quarters of the queue at most.
+        let least = (calls + (1 + 3 * regions) * chain).max(chain.div_ceil(3) * 4);
         let entries = device.max_cqe.saturating_sub(DRAIN_ENTRIES);
-        queues.send_wr = (queues.send_wr + chains * chain)
+        queues.send_wr = frugal(least, calls + chains * chain)
             .min(device.max_qp_wr.saturating_sub(DRAIN_SEND_WRS))
             .min(entries.saturating_sub(queues.receives_max));
         // A longer chain might never fit. A Send follows the Writes.
         let most = chain.min(queues.send_wr / 4 * 3).saturating_sub(1);
         Some(Self {
-            operations: 2 * queues.credits,
             queues,
             limits: Limits {
                 versions: config.versions,
@@ -228,6 +235,19 @@ impl Sizes {
                 remote_invalidation: device.mem_mgt_extensions,
             },
         })
+    }
+}
+
+/// Returns the length of a send queue of `least` to `wanted` work requests. Devices round the
+/// length up to a power of two, the work requests for draining and often one more included: the
+/// greatest length that is not rounded up is preferred.
+fn frugal(least: u32, wanted: u32) -> u32 {
+    let fixed = DRAIN_SEND_WRS + 1;
+    let whole = (1 << (wanted + fixed).ilog2()) - fixed;
+    if whole >= least {
+        whole
+    } else {
+        wanted
     }
 }
 
@@ -279,6 +299,15 @@ mod tests {
     fn largest_payload_fits_the_devices_of_the_lab() {
         serves_payload(&device(16384, 32, 32, false));
         serves_payload(&device(32768, 6, 1, true));
+    }
+
+    #[test]
+    fn send_queue_is_not_rounded_up_if_one_chain_less_suffices() {
+        assert_eq!(frugal(389 + 72, 389 + 144), 512 - 1 - DRAIN_SEND_WRS);
+        assert_eq!(frugal(500, 510), 512 - 1 - DRAIN_SEND_WRS);
+        assert_eq!(frugal(510, 511), 511);
+        assert_eq!(frugal(512, 600), 600);
+        assert_eq!(frugal(1, 1), 1);
     }
 
     #[test]

@@ -13,85 +13,72 @@ use crate::compat::code::{EADDRINUSE, EADDRNOTAVAIL};
 use crate::rdma::listen::Lost;
 use crate::sunrpc::time;
 
+/// Logs a line with `pr_warn!` or the like, at the usual rate.
+macro_rules! usual {
+    ($($line:tt)*) => {
+        static LIMIT: Limit = Limit::new();
+        limited(&LIMIT, || { $($line)*; });
+    };
+}
+
 /// Logs that the server listens on an address. `again`: it has listened there before.
 pub(crate) fn listening(on: &dyn fmt::Display, again: bool) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        let again = if again { " again" } else { "" };
-        pr_info!("server: listening on {on}{again}\n");
-    });
+    let again = if again { " again" } else { "" };
+    usual! { pr_info!("server: listening on {on}{again}\n") }
 }
 
 /// Logs that the server lost the address it listened on. The server listens again as soon as
 /// possible.
 pub(crate) fn listener_lost(on: &dyn fmt::Display, why: Lost) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        let why = match why {
-            Lost::DeviceRemoved => "its device was removed",
-            Lost::AddressMoved => "its address has moved",
-        };
-        pr_warn!("server: no longer listening on {on}: {why}\n");
-    });
+    let why = match why {
+        Lost::DeviceRemoved => "its device was removed",
+        Lost::AddressMoved => "its address has moved",
+    };
+    usual! { pr_warn!("server: no longer listening on {on}: {why}\n") }
 }
 
 /// Logs that listening on an address has failed, with the cause and the next step.
 pub(crate) fn listen_failed(on: &dyn fmt::Display, error: Error) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        let (errno, (cause, next)) = (error.to_errno(), advice(error));
-        pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n");
-    });
+    let (errno, (cause, next)) = (error.to_errno(), advice(error));
+    usual! { pr_err!("server: cannot listen on {on}: error {errno}: {cause}; next: {next}\n") }
 }
 
 /// Logs that a connection was refused because this host lacks something: `what` could not be made.
 pub(crate) fn connection_failed(peer: &dyn fmt::Display, what: &'static str, error: Error) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        let errno = error.to_errno();
-        pr_err!("server: connection from {peer} refused: {what}: error {errno}\n");
-    });
+    let errno = error.to_errno();
+    usual! { pr_err!("server: connection from {peer} refused: {what}: error {errno}\n") }
 }
 
 /// Logs that a connection was refused because `device` lacks something.
 pub(crate) fn device_unfit(device: &dyn fmt::Display, reason: &'static str) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_err!("server: device {device} cannot be used: {reason}\n");
-    });
+    usual! { pr_err!("server: device {device} cannot be used: {reason}\n") }
 }
 
 /// Logs that the queues of a device are so short that a connection is granted fewer calls than the
 /// administrator permits.
 pub(crate) fn grant_lowered(device: &dyn fmt::Display, calls: u32, wanted: u32) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_warn!("server: device {device} supports {calls} calls per connection, not {wanted}\n");
-    });
+    usual! {
+        pr_warn!("server: device {device} supports {calls} calls per connection, not {wanted}\n")
+    }
 }
 
 /// Logs that connection requests are refused because `waiting` others are waiting.
 pub(crate) fn backlog_full(on: &dyn fmt::Display, waiting: u32) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_warn!("server: {waiting} connection requests are waiting on {on}; others are refused\n");
-    });
+    usual! {
+        pr_warn!("server: {waiting} connection requests are waiting on {on}; others are refused\n")
+    }
 }
 
 /// Logs that a connection was closed because of what the requester did.
 pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_warn!("server: connection from {peer} closed: {why}\n");
-    });
+    usual! { pr_warn!("server: connection from {peer} closed: {why}\n") }
 }
 
 /// Logs that a call was refused because the DMA layer had no space for it for a minute.
 pub(crate) fn no_space(peer: &dyn fmt::Display) {
-    static LIMIT: Limit = Limit::new();
-    limited(&LIMIT, || {
-        pr_warn!("server: call from {peer} refused: no bounce buffers for 60 s: raise swiotlb=\n");
-    });
+    usual! {
+        pr_warn!("server: call from {peer} refused: no bounce buffers for 60 s: raise swiotlb=\n")
+    }
 }
 
 /// Logs that calls wait for memory, of which `mebibytes` may be used. At most one line a minute.

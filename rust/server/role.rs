@@ -70,7 +70,7 @@ impl Role for Responder {
             return conn.role().quirks.invalidated();
         }
         match conn.role().in_flight.fetched(tag) {
-            Some(call) => fetched(conn, qp, tag, call),
+            Some((number, call)) => fetched(conn, qp, number, call),
             None => endpoint::free_sent(conn, qp),
         }
         endpoint::resume_parked(conn, qp);
@@ -108,9 +108,9 @@ impl Role for Responder {
 /// Queues a call whose RDMA Reads have completed. Their memory is unmapped here, because all
 /// threads of the service may be waiting for space in the DMA layer.
 #[inline(always)]
-fn fetched(conn: &Conn, qp: &QueuePair, tag: Tag, mut call: KBox<Call>) {
+fn fetched(conn: &Conn, qp: &QueuePair, number: u32, mut call: KBox<Call>) {
     if let Some(read) = &mut call.read {
-        let cid = traced::cid(qp, tag.get());
+        let cid = traced::cid(qp, number);
         trace::server::wc_read(cid, read.bytes, read.posted);
         trace::server::cc_release(cid, read.store.sink.work_requests());
         let _ = read.store.sink.pages();

@@ -19,10 +19,6 @@ use crate::sunrpc::svc::reply::Reply;
 use crate::sunrpc::svc::transport::{self, AcceptArgs, Connection, ListenArgs};
 use crate::sunrpc::svc::xprt::{Connected, Listening, SvcXprt};
 
-/// The maximum number of replies that may wait for the send queue before the service stops
-/// receiving calls.
-const MOST_PARKED: u32 = 16;
-
 impl transport::Listener for Listener {
     type Connection = Server;
     type Context = Arc<Service>;
@@ -97,8 +93,8 @@ impl Connection for Server {
         self.remote
     }
 
-    fn has_room(&self) -> bool {
-        self.calls.parked() < MOST_PARKED
+    fn has_room(&self, xprt: &SvcXprt<Connected>) -> bool {
+        self.calls.load.has_room(|| xprt.busy())
     }
 
     fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {

@@ -6,7 +6,7 @@ use kernel::ffi::c_void;
 use kernel::sync::atomic::Full as FullOrder;
 
 use super::sq::{RetireError, Retired};
-use super::tag::{Tag, TagEntry};
+use super::tag::Tag;
 use super::Qp;
 use crate::raw as bindings;
 use crate::rdma::recv::Received;
@@ -152,10 +152,8 @@ impl<C: Completions> Qp<C> {
         // SAFETY: `create` has set the context of the completion queue to the `Qp<C>` which, the
         // caller promises, exists. `ib_core` passes a valid completion.
         let (qp, wc) = unsafe { (Self::of_cq(cq), &*wc) };
-        // SAFETY: The caller promises that the work request was posted with an entry in `tags` of
-        // this queue pair. By the invariant of `TagEntry`, its first field is what `wr_cqe` points
-        // to; by that of `Tags`, it is not changed.
-        let tag = unsafe { &*wc.__bindgen_anon_1.wr_cqe.cast::<TagEntry>() }.tag();
+        // SAFETY: `ib_core` has found this function through the pointer.
+        let tag = qp.tags.of_entry(unsafe { wc.__bindgen_anon_1.wr_cqe });
         if wc.status != bindings::ib_wc_status_IB_WC_SUCCESS {
             qp.progress.set_broken();
             qp.consumer.sent(qp, tag, Err(WcError::of(wc)));

@@ -53,16 +53,22 @@ pub(super) struct Retired {
     pub(super) more: bool,
 }
 
-/// A signalled work request that is outstanding.
-#[derive(Clone, Copy)]
+/// A signalled work request that is outstanding. It has few bits, because a queue has many of them.
+#[derive(Clone, Copy, Default)]
 struct Signal {
-    position: u64,
-    /// Number of the [`Tag`](super::Tag) that the work request belongs to.
+    /// The number of work requests since the signalled one before, and of this one.
+    covered: u32,
+    /// Number of the [`Tag`](super::Tag) that the work request belongs to, and the flags.
     tag: u32,
+}
+
+impl Signal {
     /// Whether the consumer asked for the completion.
-    wanted: bool,
+    const WANTED: u32 = 1 << 31;
     /// Whether it has completed, before an older one.
-    early: bool,
+    const EARLY: u32 = 1 << 30;
+    /// The bits of the tag.
+    const TAG: u32 = Self::EARLY - 1;
 }
 
 /// Returns whether a chain of `n` work requests can be posted to a queue of `depth` as soon as all
@@ -111,15 +117,9 @@ impl SendQueue {
         if depth == 0 {
             return Err(EINVAL);
         }
-        let none = Signal {
-            position: 0,
-            tag: 0,
-            wanted: false,
-            early: false,
-        };
         let mut signals: CachedVec<_, KVmalloc> =
             alloc.with_capacity(u32_as_usize(depth), GFP_KERNEL)?;
-        signals.extend_with(u32_as_usize(depth), none, GFP_KERNEL)?;
+        signals.extend_with(u32_as_usize(depth), Signal::default(), GFP_KERNEL)?;
         Ok(Self {
             depth,
             longest_run: longest_run(depth),
@@ -173,11 +173,10 @@ impl SendQueue {
         let signalled = wanted || run > self.longest_run;
         if signalled {
             self.run = 0;
+            let wanted = if wanted { Signal::WANTED } else { 0 };
             self.push_signal(Signal {
-                position,
-                tag,
-                wanted,
-                early: false,
+                covered: run,
+                tag: tag & Signal::TAG | wanted,
             });
         } else {
             self.run = run;
@@ -214,7 +213,7 @@ impl SendQueue {
         }
         let oldest = self.signals.get(self.first);
         let signal = *oldest.ok_or(RetireError::Unknown)?;
-        if signal.tag != tag {
+        if signal.tag & Signal::TAG != tag {
             return Err(self.note_early(tag));
         }
         Ok(self.retire_first(&signal))
@@ -224,11 +223,11 @@ impl SendQueue {
     #[cold]
     pub(super) fn retire_early(&mut self) -> Option<(u32, Retired)> {
         let signal = *self.signals.get(self.first)?;
-        if self.count == 0 || !signal.early {
+        if self.count == 0 || signal.tag & Signal::EARLY == 0 {
             return None;
         }
         self.early -= 1;
-        Some((signal.tag, self.retire_first(&signal)))
+        Some((signal.tag & Signal::TAG, self.retire_first(&signal)))
     }
 
     /// Removes the oldest signalled work request, and retires all up to it.
@@ -239,10 +238,10 @@ impl SendQueue {
             self.first = 0;
         }
         self.count -= 1;
-        self.retired = signal.position;
+        self.retired = self.retired.wrapping_add(signal.covered.into());
         Retired {
             position: self.retired,
-            wanted: signal.wanted,
+            wanted: signal.tag & Signal::WANTED != 0,
             room: core::mem::take(&mut self.refused),
             more: self.early != 0,
         }
@@ -255,11 +254,11 @@ impl SendQueue {
         // By its full name, because `pin_init` has a `chain` of its own.
         let found = Iterator::chain(older.iter_mut(), wrapped)
             .take(self.count)
-            .find(|signal| signal.tag == tag && !signal.early);
+            .find(|signal| signal.tag & (Signal::TAG | Signal::EARLY) == tag);
         let Some(signal) = found else {
             return RetireError::Unknown;
         };
-        signal.early = true;
+        signal.tag |= Signal::EARLY;
         self.early += 1;
         RetireError::Early
     }

@@ -28,31 +28,13 @@ impl Tag {
     }
 }
 
-/// A completion entry with its tag.
-///
-/// # Invariants
-///
-/// `cqe` is the first field, so that a pointer to it is a pointer to the entry.
-#[repr(C)]
-pub(super) struct TagEntry {
-    cqe: bindings::ib_cqe,
-    tag: Tag,
-}
-
-impl TagEntry {
-    /// Returns the tag.
-    pub(super) fn tag(&self) -> Tag {
-        self.tag
-    }
-}
-
-/// The completion entries of all tags of a queue pair.
+/// The completion entries of all tags of a queue pair, in the order of the tags.
 ///
 /// # Invariants
 ///
 /// The entries neither move nor change, so a work request may refer to them while this value
 /// exists.
-pub(super) struct Tags(CachedVec<TagEntry, KVmalloc>);
+pub(super) struct Tags(CachedVec<bindings::ib_cqe, KVmalloc>);
 
 impl Tags {
     /// Makes `count` entries, at least one, whose completions are passed to `done`. May sleep.
@@ -63,9 +45,8 @@ impl Tags {
     pub(super) fn new(alloc: NumaAlloc<'_>, count: u32, done: Done) -> Result<Self> {
         let mut entries: CachedVec<_, KVmalloc> =
             alloc.with_capacity(u32_as_usize(count), GFP_KERNEL)?;
-        for n in 0..count {
-            let cqe = bindings::ib_cqe { done: Some(done) };
-            entries.push(TagEntry { cqe, tag: Tag(n) }, GFP_KERNEL)?;
+        for _ in 0..count {
+            entries.push(bindings::ib_cqe { done: Some(done) }, GFP_KERNEL)?;
         }
         Ok(Self(entries))
     }
@@ -77,6 +58,15 @@ impl Tags {
     /// [`PostError::Invalid`] if there is no such tag.
     pub(super) fn entry(&self, tag: Tag) -> Result<*mut bindings::ib_cqe, PostError> {
         let entry = self.0.get(u32_as_usize(tag.0)).ok_or(PostError::Invalid)?;
-        Ok((&raw const entry.cqe).cast_mut())
+        Ok(core::ptr::from_ref(entry).cast_mut())
+    }
+
+    /// Returns the tag of a completion entry. Another pointer than that of an entry yields a tag
+    /// that no work request has.
+    #[inline(always)]
+    pub(super) fn of_entry(&self, entry: *const bindings::ib_cqe) -> Tag {
+        let offset = entry.addr().wrapping_sub(self.0.as_ptr().addr());
+        // CAST: fewer than 2^32 tags were made.
+        Tag((offset / size_of::<bindings::ib_cqe>()) as u32)
     }
 }

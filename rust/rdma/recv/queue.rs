@@ -42,6 +42,8 @@ pub(in super::super) struct RecvQueue {
     /// Number of Receives that have completed, modulo 2^32. Only the completion worker writes it.
     completed: Atomic<u32>,
     worker: UnsafeCell<Worker>,
+    /// Number of Receives that are posted together. It changes under the lock of `idle`.
+    batch: Atomic<u32>,
     /// Number of Receives that still need a larger buffer. It changes under the lock of `idle`.
     smaller: Atomic<u32>,
     #[pin]
@@ -123,7 +125,7 @@ impl RecvQueue {
     /// exceeds the maximum; `ENOMEM`.
     pub(in super::super) fn new(
         pd: &Arc<Pd>,
-        mut shape: QpConfig,
+        shape: QpConfig,
         progress: &Arc<Progress>,
         done: Done,
     ) -> Result<Arc<Self>> {
@@ -142,10 +144,11 @@ impl RecvQueue {
             groups: LinkedStack::new(),
         };
         idle.adopt(SlotGroup::new(pd, 0..shape.recv_wr, shape.recv_size, done)?);
-        shape.recv_batch = shape.recv_batch.clamp(1, shape.recv_wr.max(1));
+        let batch = batch(&shape, shape.recv_wr);
         let queue = pin_init!(Self {
             shape,
             done,
+            batch: Atomic::new(batch),
             completed: Atomic::new(0),
             worker: UnsafeCell::new(Worker::new()),
             smaller: Atomic::new(0),
@@ -178,15 +181,15 @@ impl RecvQueue {
         self.idle.lock().post()
     }
 
-    /// Allocates `n` more Receives, or as many as the maximum permits, and posts them. Returns
-    /// their number. May sleep.
+    /// Allocates and posts Receives until there are `total`, or as many as the maximum permits.
+    /// Returns how many were added. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the queue is not open; `ENOMEM`; or
     /// the error of the driver, after which the queue pair counts as broken.
-    pub(in super::super) fn grow(&self, n: u32) -> Result<u32> {
-        let (indices, size) = self.idle.lock().reserve(n, self.shape.recv_max)?;
+    pub(in super::super) fn grow(&self, total: u32) -> Result<u32> {
+        let (indices, size) = self.idle.lock().reserve(total.min(self.shape.recv_max))?;
         if indices.is_empty() {
             return Ok(0);
         }
@@ -207,6 +210,7 @@ impl RecvQueue {
         // Post after an error as well: the Receives that were not created may have been the last
         // smaller ones.
         let posted = idle.post();
+        write_once(&self.batch, batch(&self.shape, idle.total));
         if posted.is_err() && idle.open {
             self.progress.set_fatal();
         }
@@ -322,7 +326,7 @@ impl RecvQueue {
             return self.recycle_exchanged(&mut idle, slot);
         }
         idle.add(slot);
-        if idle.count >= self.shape.recv_batch && idle.open {
+        if idle.count >= read_once(&self.batch) && idle.open {
             self.post_batch(&mut idle);
         }
     }
@@ -334,7 +338,7 @@ impl RecvQueue {
     fn recycle_exchanged(&self, idle: &mut Idle, slot: &mut Slot) {
         self.exchange(idle, slot);
         idle.add(slot);
-        let complete = idle.count >= self.shape.recv_batch || idle.larger.is_empty();
+        let complete = idle.count >= read_once(&self.batch) || idle.larger.is_empty();
         if complete && idle.open {
             self.post_batch(idle);
         }
@@ -358,7 +362,7 @@ impl RecvQueue {
             worker.last = worker.first;
         }
         worker.count = worker.count.wrapping_add(1);
-        if worker.count >= self.shape.recv_batch {
+        if worker.count >= read_once(&self.batch) {
             self.post_from_worker(worker);
         }
     }
@@ -413,6 +417,11 @@ impl RecvQueue {
     }
 }
 
+/// Returns how many of `total` Receives are posted together: a third at most.
+fn batch(shape: &QpConfig, total: u32) -> u32 {
+    (total / 3).clamp(1, shape.recv_batch.max(1))
+}
+
 impl Idle {
     /// Adds the work request of a slot, which nothing else uses, to the chain.
     fn add(&mut self, slot: &mut Slot) {
@@ -429,18 +438,18 @@ impl Idle {
         self.groups.push(group);
     }
 
-    /// Counts `n` more slots, or as many as there may be up to `max`, and returns their numbers and
-    /// the size of their buffers.
+    /// Counts the slots that are lacking to `total`, and returns their numbers and the size of
+    /// their buffers.
     ///
     /// # Errors
     ///
     /// `ENOTCONN` if the queue is not open.
-    fn reserve(&mut self, n: u32, max: u32) -> Result<(core::ops::Range<u32>, usize)> {
+    fn reserve(&mut self, total: u32) -> Result<(core::ops::Range<u32>, usize)> {
         if !self.open {
             return Err(ENOTCONN);
         }
         let first = self.total;
-        self.total += n.min(max.saturating_sub(first));
+        self.total = total.max(first);
         Ok((first..self.total, self.size))
     }
 

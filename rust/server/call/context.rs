@@ -18,9 +18,10 @@
 use kernel::alloc::Flags;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
-use kernel::sync::atomic::{Atomic, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SpinLock};
 
+use super::in_flight::READ;
+use super::load::Load;
 use super::memory::Store;
 use crate::conn::traced;
 use crate::observe::trace;
@@ -28,10 +29,9 @@ use crate::observe::trace::server::Posted;
 use crate::proto::responder::call;
 use crate::proto::responder::grant::{Excess, Grant};
 use crate::proto::responder::marks::{Mark, Marks};
-use crate::rdma::qp::{Completions, PostError, Qp, Tag};
+use crate::rdma::qp::{Completions, PostError, Qp};
 use crate::sunrpc::svc::receive::{Arriving, Payload};
 use crate::wire::{Lists, Version};
-use crate::work::read_once;
 
 /// Capacity for the chunks of an ordinary call, in bytes. A call with more chunks allocates memory.
 const CHUNK_BYTES: usize = 128;
@@ -85,7 +85,7 @@ impl Call {
     ///
     /// `ENOMEM`.
     #[inline(always)]
-    pub(crate) fn begin(
+    fn begin(
         free: Option<KBox<Self>>,
         call: &call::Call<'_>,
         receive: u32,
@@ -95,31 +95,25 @@ impl Call {
             Some(context) => context,
             None => Self::new(gfp)?,
         };
-        this.take(call, receive, gfp)?;
+        this.xid = call.xid();
+        this.receive = receive;
+        this.version = call.version();
+        this.rkey = call.rkey();
+        this.marks.clear();
+        this.chunks.clear();
+        this.writes = 0;
+        this.has_reply_chunk = false;
+        this.counted = true;
+        let (writes, reply) = call.lists().results();
+        if !writes.is_empty() || reply.is_some() {
+            this.keep(writes, reply, gfp)?;
+        }
         Ok(this)
     }
 
     /// Returns the number of pages of the budget that the call uses.
     pub(crate) fn pages(&self) -> usize {
         self.read.as_ref().map_or(0, |read| read.store.permit.pages)
-    }
-
-    /// Keeps the parts of a call that the reply needs.
-    fn take(&mut self, call: &call::Call<'_>, receive: u32, gfp: Flags) -> Result {
-        self.xid = call.xid();
-        self.receive = receive;
-        self.version = call.version();
-        self.rkey = call.rkey();
-        self.marks.clear();
-        self.chunks.clear();
-        self.writes = 0;
-        self.has_reply_chunk = false;
-        self.counted = true;
-        let (writes, reply) = call.lists().results();
-        if !writes.is_empty() || reply.is_some() {
-            self.keep(writes, reply, gfp)?;
-        }
-        Ok(())
     }
 
     /// Copies the chunks for the reply.
@@ -170,8 +164,8 @@ pub(crate) struct ReadCtxt {
     pub(crate) bytes: u32,
     /// The number of segments of these bytes in the requester's memory.
     pub(crate) segments: u32,
-    /// The tag of the RDMA Reads, once they are posted.
-    pub(crate) tag: u32,
+    /// The number of the RDMA Reads in traces, once they are posted.
+    pub(crate) number: u32,
     /// The time at which the RDMA Reads were posted.
     pub(crate) posted: Posted,
 }
@@ -224,17 +218,21 @@ impl ReadCtxt {
         }
     }
 
-    /// Posts the RDMA Reads.
+    /// Posts the RDMA Reads, which have this `number` in traces.
     ///
     /// # Errors
     ///
     /// Those of [`Qp::post_reads`].
     #[inline(always)]
-    pub(crate) fn post<C: Completions>(&mut self, qp: &Qp<C>, tag: Tag) -> Result<(), PostError> {
-        qp.post_reads(tag, &mut self.store.sink)?;
-        self.tag = tag.get();
+    pub(crate) fn post<C: Completions>(
+        &mut self,
+        qp: &Qp<C>,
+        number: u32,
+    ) -> Result<(), PostError> {
+        qp.post_reads(READ, &mut self.store.sink)?;
+        self.number = number;
         self.posted = Posted::now();
-        let cid = traced::cid(qp, self.tag);
+        let cid = traced::cid(qp, number);
         trace::server::post_read_chunk(cid, self.store.sink.work_requests());
         Ok(())
     }
@@ -271,8 +269,8 @@ pub(crate) const EXCESS: u32 = 16;
 pub(crate) struct Calls {
     #[pin]
     state: SpinLock<CallsState>,
-    /// The number of operations that wait for space on the send queue.
-    parked: Atomic<u32>,
+    /// The replies and RDMA Reads that wait for the device.
+    pub(crate) load: Load,
 }
 
 struct CallsState {
@@ -293,12 +291,13 @@ pub(crate) enum BeginError {
 }
 
 impl Calls {
-    /// Makes the value of a connection whose grant never exceeds `credits`. May sleep.
+    /// Makes the value of a connection whose grant never exceeds `credits`. The replies of all
+    /// connections may have `pages` pages. May sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
-    pub(crate) fn new(credits: u32) -> Result<Arc<Self>> {
+    pub(crate) fn new(credits: u32, pages: usize) -> Result<Arc<Self>> {
         let state = CallsState {
             grant: Grant::new(credits, EXCESS),
             // CAST: `usize` has at least 32 bits.
@@ -307,7 +306,7 @@ impl Calls {
         };
         let calls = pin_init!(Self {
             state <- new_spinlock!(state, "rpcrdma::Calls::state"),
-            parked: Atomic::new(0),
+            load: Load::new(pages),
         });
         Arc::pin_init(calls, GFP_KERNEL)
     }
@@ -457,15 +456,5 @@ impl Calls {
     pub(crate) fn credits(&self) -> (u32, u32) {
         let state = self.state.lock();
         (state.grant.granted(), state.grant.in_progress())
-    }
-
-    /// Sets the number of operations that wait for space on the send queue.
-    pub(crate) fn set_parked(&self, parked: u32) {
-        self.parked.store(parked, Relaxed);
-    }
-
-    /// Returns the number of operations that wait for space on the send queue. Any context.
-    pub(crate) fn parked(&self) -> u32 {
-        read_once(&self.parked)
     }
 }

@@ -5,8 +5,8 @@
 //!
 //! A thread of the service never waits for the send queue. An operation that does not fit is parked
 //! here, and the completion worker posts it when there is space. From posting until it is known to
-//! have completed, a call that RDMA Reads fetch has a slot, and a reply that owns pages has a place
-//! in the order of posting. The slot or the place determines the tag of the operation.
+//! have completed, a call that RDMA Reads fetch and a reply that owns pages have a place in the
+//! order of posting, in which they also complete.
 //!
 //! The Send of a reply that owns few pages is signalled only if those of the three replies before
 //! it were not. The pages are freed with those of the next reply whose Send is signalled, or by the
@@ -18,7 +18,8 @@ use kernel::prelude::*;
 use kernel::sync::{new_spinlock, Arc, SpinLock, SpinLockGuard};
 
 use super::context::{Call, Calls};
-use super::queue::{places, Ring};
+use super::load::{Load, Pages};
+use super::queue::Ring;
 use crate::compat::casts::u32_as_usize;
 use crate::conn::traced;
 use crate::observe::trace;
@@ -26,7 +27,7 @@ use crate::rdma::buffer::SendBuf;
 use crate::rdma::pd::Pd;
 use crate::rdma::qp::{Completions, PostError, Qp, Tag};
 use crate::rdma::scatter::Source;
-use crate::server::config::SQ_FULL;
+use crate::server::config::{LIMITED, SQ_FULL};
 
 /// The tag of Sends that own no pages.
 pub(crate) const SEND: Tag = Tag::new(0);
@@ -38,12 +39,16 @@ pub(crate) const BACKCHANNEL: Tag = Tag::new(2);
 pub(crate) const CONTROL: Tag = Tag::new(3);
 /// The tag of invalidations of regions that the requester could read.
 pub(crate) const INVALIDATION: Tag = Tag::new(4);
-/// The tag of the first place. Tags of places and of slots alternate.
-const FIRST: u32 = 5;
+/// The tag of replies that own pages. They complete in the order of posting.
+pub(crate) const REPLY: Tag = Tag::new(5);
+/// The tag of the RDMA Reads of calls. They complete in the order of posting.
+pub(crate) const READ: Tag = Tag::new(6);
+/// The number of tags.
+pub(crate) const TAGS: u32 = 7;
 /// The maximum number of consecutive replies whose Sends are not signalled.
-const QUIET: u32 = 3;
+pub(super) const QUIET: u32 = 3;
 /// The maximum number of pages of such a reply: those of 64 KiB, and of the surrounding XDR.
-const QUIET_PAGES: usize = (1 << 16) / kernel::page::PAGE_SIZE + 2;
+pub(super) const QUIET_PAGES: usize = (1 << 16) / kernel::page::PAGE_SIZE + 2;
 /// The maximum number of page lists that are kept for later replies.
 const SOURCES: usize = 8;
 
@@ -71,44 +76,30 @@ impl Outgoing {
     }
 }
 
-/// Returns the number of tags of a connection with `operations` slots and as many places.
-pub(crate) const fn tags(operations: u32) -> u32 {
-    // CAST: `usize` has at least 32 bits, and the number of places is small.
-    2 * places(operations as usize) as u32 + FIRST
+/// Returns the number of a reply in traces. That of a call that RDMA Reads fetch is odd.
+fn number(place: usize) -> u32 {
+    // CAST: the rings were made with a `u32`.
+    TAGS.wrapping_add(place as u32).wrapping_shl(1)
 }
 
-/// Returns the tag of a reply.
-fn reply_tag(place: usize) -> Tag {
-    // CAST: the ring of replies was made with a `u32`. Nothing overflows, as `tags` shows.
-    Tag::new(FIRST.wrapping_add((place as u32) << 1))
-}
-
-/// Returns the tag of a call that RDMA Reads fetch.
-fn read_tag(slot: u32) -> Tag {
-    Tag::new(FIRST.wrapping_add(slot << 1 | 1))
-}
-
-/// Returns the slot of such a call; `None` for other tags.
-fn slot_of(tag: Tag) -> Option<u32> {
-    let n = tag.get().checked_sub(FIRST)?;
-    (n % 2 == 1).then_some(n / 2)
-}
-
-/// The purpose of the work requests of a tag.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    Send,
-    Probe,
-    /// RDMA Writes and the Send behind them.
-    Write,
-    Read,
-}
-
-/// An operation that waits for space on the send queue.
-enum Parked {
+/// An operation, which may have to wait for space on the send queue.
+pub(crate) enum Operation {
     Reply(Outgoing),
     Read(KBox<Call>),
 }
+
+impl Operation {
+    /// Returns the number of pages of the reply, if the operation is that of a reply.
+    fn pages(&self) -> usize {
+        match self {
+            Self::Reply(out) => out.source.as_ref().map_or(0, Source::page_count),
+            Self::Read(_) => 0,
+        }
+    }
+}
+
+/// The outcome of posting. An operation that was not posted comes back with the error.
+type Posted = Result<(), (PostError, Operation)>;
 
 /// The queue pair accepts no more work requests, or more operations wait than there can be calls:
 /// the connection must be closed.
@@ -120,20 +111,20 @@ pub(crate) struct Broken;
 pub(crate) struct InFlight {
     #[pin]
     state: SpinLock<InFlightState>,
-    /// Publishes the number of parked operations to readers without the lock.
+    /// Publishes the load to readers without the lock.
     calls: Arc<Calls>,
 }
 
 struct InFlightState {
-    /// The calls that RDMA Reads fetch.
-    slots: KVVec<Option<KBox<Call>>>,
-    /// The numbers of the slots that are empty.
-    free: KVVec<u32>,
+    /// The calls that RDMA Reads fetch, in the order of posting.
+    reads: Ring<KBox<Call>>,
     /// The pages of replies, in the order of posting.
     replies: Ring<Source>,
+    parked: Ring<Operation>,
+    /// The pages of all replies, parked ones included.
+    pages: Pages,
     /// The number of replies since the last one whose Send was signalled.
     quiet: u32,
-    parked: Ring<Parked>,
     /// The buffers of messages, in the order of posting, until they are reused. There is a place
     /// for each work request of the send queue.
     sent: Ring<SendBuf>,
@@ -144,8 +135,8 @@ struct InFlightState {
 
 impl InFlight {
     /// Makes the operations of a connection that has posted none. `operations` is the number of
-    /// slots and of places, `most` the largest number of calls in progress, `queue` the length of
-    /// the send queue. May sleep.
+    /// places for calls and for replies, `most` the largest number of calls in progress, both of
+    /// them until [`Self::grow`], and `queue` the length of the send queue. May sleep.
     ///
     /// # Errors
     ///
@@ -156,19 +147,12 @@ impl InFlight {
         queue: u32,
         calls: Arc<Calls>,
     ) -> Result<impl PinInit<Self>> {
-        let room = u32_as_usize(operations);
-        let mut slots = KVVec::with_capacity(room, GFP_KERNEL)?;
-        let mut free = KVVec::with_capacity(room, GFP_KERNEL)?;
-        for n in 0..operations {
-            slots.push(None, GFP_KERNEL)?;
-            free.push(n, GFP_KERNEL)?;
-        }
         let state = InFlightState {
-            slots,
-            free,
+            reads: Ring::new(operations)?,
             replies: Ring::new(operations)?,
-            quiet: 0,
             parked: Ring::new(most)?,
+            pages: Pages::default(),
+            quiet: 0,
             sent: Ring::new(queue)?,
             sources: KVec::with_capacity(SOURCES, GFP_KERNEL)?,
             closed: false,
@@ -177,6 +161,22 @@ impl InFlight {
             state <- new_spinlock!(state, "rpcrdma::InFlight::state"),
             calls,
         }))
+    }
+
+    /// Makes tables of at least these sizes; see [`Self::new`]. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn grow(&self, operations: u32, most: u32) -> Result {
+        let (reads, replies) = (Ring::new(operations)?, Ring::new(operations)?);
+        let parked = Ring::new(most)?;
+        let mut state = self.state.lock();
+        let rest = (state.reads.enlarge(reads), state.replies.enlarge(replies));
+        let parked = state.parked.enlarge(parked);
+        drop(state);
+        drop((rest, parked));
+        Ok(())
     }
 
     /// Returns a send buffer of at least `len` bytes that the device does not use. May sleep.
@@ -215,28 +215,25 @@ impl InFlight {
         drop(refused);
     }
 
-    /// Posts a message, or parks it. Returns whether parked operations were posted.
+    /// Posts an operation, or parks it. Returns whether parked operations were posted.
     ///
     /// # Errors
     ///
-    /// [`Broken`]: the message was dropped.
+    /// [`Broken`]: the operation was dropped.
     #[inline(always)]
-    pub(crate) fn send<C: Completions>(
+    pub(crate) fn start<C: Completions>(
         &self,
         qp: &Qp<C>,
-        mut out: Outgoing,
+        operation: Operation,
     ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
         let posted = match state.parked.is_empty() {
-            true => state.post_reply(qp, &mut out),
-            false => Err(PostError::Full),
+            true => state.post(qp, &self.calls.load, operation),
+            false => Err((PostError::Full, operation)),
         };
         match posted {
-            Ok(()) => {
-                state.keep(out);
-                Ok(false)
-            }
-            Err(error) => self.not_posted(qp, state, error, Parked::Reply(out)),
+            Ok(()) => Ok(false),
+            Err((error, operation)) => self.not_posted(qp, state, error, operation),
         }
     }
 
@@ -261,29 +258,6 @@ impl InFlight {
         Ok(())
     }
 
-    /// Posts the RDMA Reads of a call, or parks them. Returns whether parked operations were
-    /// posted.
-    ///
-    /// # Errors
-    ///
-    /// [`Broken`]: the call was dropped.
-    #[inline(always)]
-    pub(crate) fn read<C: Completions>(
-        &self,
-        qp: &Qp<C>,
-        call: KBox<Call>,
-    ) -> Result<bool, Broken> {
-        let mut state = self.state.lock();
-        let posted = match state.parked.is_empty() {
-            true => state.post_read(qp, call),
-            false => Err((PostError::Full, call)),
-        };
-        match posted {
-            Ok(()) => Ok(false),
-            Err((error, call)) => self.not_posted(qp, state, error, Parked::Read(call)),
-        }
-    }
-
     /// Parks or drops an operation. Returns whether parked operations were posted.
     #[cold]
     fn not_posted<C: Completions>(
@@ -291,11 +265,22 @@ impl InFlight {
         qp: &Qp<C>,
         mut state: SpinLockGuard<'_, InFlightState>,
         error: PostError,
-        operation: Parked,
+        operation: Operation,
     ) -> Result<bool, Broken> {
         let dropped = match error {
-            PostError::Full => self.park(qp, &mut state, operation),
-            PostError::Broken(_) | PostError::Invalid => Some(operation),
+            PostError::Full if !state.closed => {
+                SQ_FULL.add(lane(qp), 1);
+                trace::server::sq_full(traced::cid(qp, u32::MAX), traced::send_queue(qp));
+                // The operation comes back if too many are parked.
+                let pages = operation.pages();
+                let refused = state.parked.push(operation).err();
+                if refused.is_none() {
+                    state.add(qp, &self.calls.load, pages);
+                }
+                self.count(&state);
+                refused
+            }
+            _ => Some(operation),
         };
         drop(state);
         match dropped {
@@ -304,24 +289,6 @@ impl InFlight {
             // The operation is dropped after the lock has been released.
             Some(_) => Err(Broken),
         }
-    }
-
-    /// Parks an operation. Returns the operation if too many are parked.
-    #[cold]
-    fn park<C: Completions>(
-        &self,
-        qp: &Qp<C>,
-        state: &mut InFlightState,
-        operation: Parked,
-    ) -> Option<Parked> {
-        if state.closed {
-            return Some(operation);
-        }
-        SQ_FULL.add(lane(qp), 1);
-        trace::server::sq_full(traced::cid(qp, u32::MAX), traced::send_queue(qp));
-        let refused = state.parked.push(operation).err();
-        self.count(state);
-        refused
     }
 
     /// Posts parked operations while there is space. Returns whether an operation was posted.
@@ -334,7 +301,9 @@ impl InFlight {
         let before = state.parked.len();
         let mut broken = None;
         while let Some(operation) = state.parked.pop() {
-            match state.post(qp, operation) {
+            let pages = operation.pages();
+            state.pages.take_out(pages);
+            match state.post(qp, &self.calls.load, operation) {
                 Ok(()) => {
                     trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
                 }
@@ -342,6 +311,7 @@ impl InFlight {
                     // `pop` has freed its place.
                     let refused = state.parked.push_front(operation);
                     debug_assert!(refused.is_ok());
+                    state.pages.put_back(pages);
                     break;
                 }
                 Err((_, operation)) => {
@@ -361,62 +331,70 @@ impl InFlight {
 
     fn count(&self, state: &InFlightState) {
         // CAST: the ring was made with a `u32`.
-        self.calls.set_parked(state.parked.len() as u32);
+        self.calls.load.set_parked(state.parked.len() as u32);
     }
 
-    /// Removes and returns the call of a tag, whose RDMA Reads have completed. Returns `None` if
-    /// the tag is not one of a call.
+    /// Removes and returns the oldest call that RDMA Reads fetch, and its number in traces, if
+    /// `tag` is that of RDMA Reads, which have completed.
     #[inline(always)]
-    pub(crate) fn fetched(&self, tag: Tag) -> Option<KBox<Call>> {
-        let slot = slot_of(tag)?;
-        let mut state = self.state.lock();
-        let call = state.slots.get_mut(u32_as_usize(slot))?.take()?;
-        state.give_back(slot);
-        Some(call)
+    pub(crate) fn fetched(&self, tag: Tag) -> Option<(u32, KBox<Call>)> {
+        if tag != READ {
+            return None;
+        }
+        let (place, call) = self.state.lock().reads.pop_if(|_| true)?;
+        Some((number(place) | 1, call))
     }
 
-    /// Frees the pages of the replies that are known to have been sent, after it has passed tag and
-    /// page list of each to `freed`. Process context; does not sleep.
+    /// Frees the pages of the replies that are known to have been sent, after it has passed the
+    /// number in traces and the page list of each to `freed`. Returns whether the load may permit
+    /// calls again. Process context; does not sleep.
     #[inline(always)]
-    pub(crate) fn free_sent(&self, freed: impl Fn(Tag, &Source)) {
-        let mut cleared = None;
-        while let Some((place, mut source)) = self.exchange_sent(cleared.take()) {
-            freed(reply_tag(place), &source);
-            source.clear();
-            cleared = Some(source);
+    pub(crate) fn free_sent(&self, freed: impl Fn(u32, &Source)) -> bool {
+        let (mut cleared, mut pages) = (None, 0);
+        loop {
+            match self.exchange_sent(&mut cleared, pages) {
+                Ok((place, mut source)) => {
+                    freed(number(place), &source);
+                    pages += source.page_count();
+                    source.clear();
+                    cleared = Some(source);
+                }
+                Err(fell) => return fell,
+            }
         }
     }
 
-    /// Keeps an empty page list for a later reply, unless there are enough. Removes and returns the
-    /// pages of the oldest reply, and its place, if the reply is known to have been sent.
+    /// Keeps the page list in `empty` for a later reply, unless there are enough. Removes and
+    /// returns the pages of the oldest reply, and its place, if the reply is known to have been
+    /// sent.
+    ///
+    /// # Errors
+    ///
+    /// There is no such reply. The `pages` that were freed are removed from the load. The error is
+    /// whether the load is lower then.
     #[inline(always)]
-    fn exchange_sent(&self, empty: Option<Source>) -> Option<(usize, Source)> {
+    fn exchange_sent(
+        &self,
+        empty: &mut Option<Source>,
+        pages: usize,
+    ) -> Result<(usize, Source), bool> {
         let mut state = self.state.lock();
-        let refused = empty.map(|source| state.sources.push_within_capacity(source));
+        // A surplus list is dropped without the lock.
+        if state.sources.len() < state.sources.capacity() {
+            if let Some(empty) = empty.take() {
+                let _ = state.sources.push_within_capacity(empty);
+            }
+        }
         let sent = state.replies.pop_if(|source| !source.in_flight());
-        drop(state);
-        // A surplus list is dropped after the lock has been released.
-        drop(refused);
-        sent
-    }
-
-    /// Returns the purpose of the work requests of a tag.
-    pub(crate) fn kind(&self, tag: Tag) -> Kind {
-        match tag {
-            PROBE => Kind::Probe,
-            _ if tag.get() < FIRST => Kind::Send,
-            _ if slot_of(tag).is_some() => Kind::Read,
-            _ => Kind::Write,
-        }
+        sent.ok_or_else(|| state.pages.sub(&self.calls.load, pages))
     }
 
     /// Returns the number of calls whose RDMA Reads are posted, and of replies whose RDMA Writes
     /// are posted. The last replies do not count if no completion will cover them.
     pub(crate) fn under_way(&self) -> (u32, u32) {
         let state = self.state.lock();
-        let reads = state.slots.iter().flatten().count();
-        // CAST: the numbers of slots and of places are a `u32`.
-        let (reads, replies) = (reads as u32, state.replies.len() as u32);
+        // CAST: the rings were made with a `u32`.
+        let (reads, replies) = (state.reads.len() as u32, state.replies.len() as u32);
         (reads, replies.saturating_sub(state.quiet))
     }
 
@@ -424,10 +402,10 @@ impl InFlight {
     pub(crate) fn pages(&self) -> usize {
         let state = self.state.lock();
         let parked = state.parked.iter().filter_map(|operation| match operation {
-            Parked::Read(call) => Some(call),
-            Parked::Reply(_) => None,
+            Operation::Read(call) => Some(call),
+            Operation::Reply(_) => None,
         });
-        let calls = Iterator::chain(state.slots.iter().flatten(), parked);
+        let calls = Iterator::chain(state.reads.iter(), parked);
         calls.map(|call| call.pages()).sum()
     }
 
@@ -436,13 +414,14 @@ impl InFlight {
     pub(crate) fn clear(&self) {
         let mut state = self.state.lock();
         state.closed = true;
-        let slots = core::mem::replace(&mut state.slots, KVVec::new());
+        let reads = state.reads.take();
         let replies = state.replies.take();
         let parked = state.parked.take();
         let (sent, sources) = (state.sent.take(), core::mem::take(&mut state.sources));
+        state.pages.clear(&self.calls.load);
         self.count(&state);
         drop(state);
-        drop((slots, replies, parked, sent, sources));
+        drop((reads, replies, parked, sent, sources));
     }
 }
 
@@ -454,108 +433,78 @@ impl InFlightState {
         Some(buf)
     }
 
-    /// Posts an operation that was parked.
-    ///
-    /// # Errors
-    ///
-    /// Returns the operation with the error.
-    #[cold]
-    fn post<C: Completions>(
-        &mut self,
-        qp: &Qp<C>,
-        operation: Parked,
-    ) -> Result<(), (PostError, Parked)> {
+    #[inline(always)]
+    fn post<C: Completions>(&mut self, qp: &Qp<C>, load: &Load, operation: Operation) -> Posted {
         match operation {
-            Parked::Reply(mut out) => match self.post_reply(qp, &mut out) {
-                Ok(()) => {
-                    self.keep(out);
-                    Ok(())
-                }
-                Err(error) => Err((error, Parked::Reply(out))),
-            },
-            Parked::Read(call) => {
-                let posted = self.post_read(qp, call);
-                posted.map_err(|(error, call)| (error, Parked::Read(call)))
-            }
+            Operation::Reply(out) => self.post_reply(qp, load, out),
+            Operation::Read(call) => self.post_read(qp, call),
         }
     }
 
-    /// Posts a message, which [`Self::keep`] then keeps.
     #[inline(always)]
-    fn post_reply<C: Completions>(
-        &mut self,
-        qp: &Qp<C>,
-        out: &mut Outgoing,
-    ) -> Result<(), PostError> {
+    fn post_reply<C: Completions>(&mut self, qp: &Qp<C>, load: &Load, mut out: Outgoing) -> Posted {
         let (tag, signal) = match &out.source {
             None => (SEND, false),
-            Some(_) if self.replies.is_full() => return Err(PostError::Full),
-            Some(source) => (reply_tag(self.replies.next()), !self.may_be_quiet(source)),
+            Some(_) if self.replies.room() == 0 => {
+                return Err((PostError::Full, Operation::Reply(out)));
+            }
+            Some(source) => (REPLY, !self.may_be_quiet(source)),
         };
         let source = out.source.as_mut();
-        qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal)
-            .inspect_err(|error| trace_refused(qp, tag, *error))?;
-        if out.source.is_some() {
-            self.quiet = if signal { 0 } else { self.quiet + 1 };
+        let posted = qp.post_reply(tag, source, &mut out.buf, out.len, out.rkey, signal);
+        if let Err(error) = posted {
+            trace_refused(qp, tag, error);
+            return Err((error, Operation::Reply(out)));
         }
-        let cid = traced::cid(qp, tag.get());
-        match &out.source {
-            None => {}
-            Some(source) if out.long => {
-                trace::server::post_reply_chunk(cid, source.work_requests())
-            }
-            Some(source) => trace::server::post_write_chunk(cid, source.work_requests()),
-        }
-        trace::server::post_send(cid, 1, out.rkey.unwrap_or(0));
-        Ok(())
-    }
-
-    /// Keeps the buffer and the pages of a message that was posted.
-    #[inline(always)]
-    fn keep(&mut self, out: Outgoing) {
+        // The number of a message without pages is that of its tag, zero.
+        let number = number(self.replies.next()) * u32::from(tag == REPLY);
+        let cid = traced::cid(qp, number);
         if let Some(source) = out.source {
+            match out.long {
+                true => trace::server::post_reply_chunk(cid, source.work_requests()),
+                false => trace::server::post_write_chunk(cid, source.work_requests()),
+            }
+            self.quiet = if signal { 0 } else { self.quiet + 1 };
+            self.add(qp, load, source.page_count());
             // There is a place.
             let _ = self.replies.push(source);
         }
+        trace::server::post_send(cid, 1, out.rkey.unwrap_or(0));
         self.keep_buffer(out.buf);
+        Ok(())
     }
 
+    /// Counts the pages of a reply.
     #[inline(always)]
-    fn keep_buffer(&mut self, buf: SendBuf) {
-        if let Err(buf) = self.sent.push(buf) {
-            self.replace_oldest(buf);
+    fn add<C: Completions>(&mut self, qp: &Qp<C>, load: &Load, pages: usize) {
+        if self.pages.add(load, pages) {
+            LIMITED.add(lane(qp), 1);
         }
     }
 
-    /// Keeps a buffer in place of the oldest one. The message in the oldest buffer has been sent,
+    /// Keeps a buffer. If there is no place, the message in the oldest buffer has been sent,
     /// because more messages than the send queue holds were posted since.
-    #[cold]
-    fn replace_oldest(&mut self, buf: SendBuf) {
-        drop(self.sent.pop());
-        // There is a place.
+    #[inline(always)]
+    fn keep_buffer(&mut self, buf: SendBuf) {
+        if self.sent.room() == 0 {
+            drop(self.sent.pop());
+        }
         let _ = self.sent.push(buf);
     }
 
     #[inline(always)]
-    fn post_read<C: Completions>(
-        &mut self,
-        qp: &Qp<C>,
-        mut call: KBox<Call>,
-    ) -> Result<(), (PostError, KBox<Call>)> {
-        let Some(slot) = self.free.pop() else {
-            return Err((PostError::Full, call));
-        };
-        let tag = read_tag(slot);
+    fn post_read<C: Completions>(&mut self, qp: &Qp<C>, mut call: KBox<Call>) -> Posted {
+        if self.reads.room() == 0 {
+            return Err((PostError::Full, Operation::Read(call)));
+        }
         let read = call.read.as_mut().ok_or(PostError::Invalid);
-        if let Err(error) = read.and_then(|read| read.post(qp, tag)) {
-            trace_refused(qp, tag, error);
-            self.give_back(slot);
-            return Err((error, call));
+        let number = number(self.reads.next()) | 1;
+        if let Err(error) = read.and_then(|read| read.post(qp, number)) {
+            trace_refused(qp, READ, error);
+            return Err((error, Operation::Read(call)));
         }
-        if let Some(place) = self.slots.get_mut(u32_as_usize(slot)) {
-            // The slot was free, so nothing needs to be dropped.
-            core::mem::forget(place.replace(call));
-        }
+        // There is a place.
+        let _ = self.reads.push(call);
         Ok(())
     }
 
@@ -566,11 +515,6 @@ impl InFlightState {
             && source.page_count() <= QUIET_PAGES
             && self.replies.room() > 1
             && !source.is_shared()
-    }
-
-    fn give_back(&mut self, slot: u32) {
-        let full = self.free.push_within_capacity(slot);
-        debug_assert!(full.is_ok());
     }
 }
 

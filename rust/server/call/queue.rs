@@ -35,8 +35,9 @@ impl<T> Ring<T> {
     pub(crate) fn new(room: u32) -> Result<Self> {
         // CAST: `usize` has at least 32 bits.
         let room = room as usize;
-        let mut slots = KVVec::with_capacity(places(room), GFP_KERNEL)?;
-        for _ in 0..places(room) {
+        let places = room.next_power_of_two();
+        let mut slots = KVVec::with_capacity(places, GFP_KERNEL)?;
+        for _ in 0..places {
             slots.push(None, GFP_KERNEL)?;
         }
         Ok(Self {
@@ -52,11 +53,6 @@ impl<T> Ring<T> {
         self.len == 0
     }
 
-    /// Returns whether the queue is full.
-    pub(crate) fn is_full(&self) -> bool {
-        self.len == self.room
-    }
-
     /// Returns the number of values.
     pub(crate) fn len(&self) -> usize {
         self.len
@@ -68,7 +64,7 @@ impl<T> Ring<T> {
         self.room.wrapping_sub(self.len)
     }
 
-    /// Returns the place of the next value that is appended: less than [`places`].
+    /// Returns the place of the next value that is appended.
     pub(crate) fn next(&self) -> usize {
         self.place(self.first.wrapping_add(self.len))
     }
@@ -111,6 +107,22 @@ impl<T> Ring<T> {
             }
             _ => Err(value),
         }
+    }
+
+    /// Takes the slots of `fresh`, which is empty, if they are more. A queue without capacity takes
+    /// none. Returns the slots that are not needed, which the caller drops without a lock.
+    pub(crate) fn enlarge(&mut self, mut fresh: Self) -> Self {
+        if self.room == 0 || fresh.room <= self.room {
+            return fresh;
+        }
+        // The places go on.
+        fresh.first = fresh.place(self.first);
+        while let Some(value) = self.pop() {
+            // `fresh` has more room than there are values.
+            let refused = fresh.push(value);
+            debug_assert!(refused.is_ok());
+        }
+        core::mem::replace(self, fresh)
     }
 
     /// Moves all values to the returned queue, and leaves a queue without capacity.
@@ -163,14 +175,6 @@ impl<T> Ring<T> {
     }
 }
 
-/// Returns the number of places of a queue for `room` values.
-pub(crate) const fn places(room: usize) -> usize {
-    match room {
-        0 => 0,
-        _ => room.next_power_of_two(),
-    }
-}
-
 /// The queue of one connection, and the transport whose threads empty the queue.
 #[pin_data]
 pub(crate) struct ReadyQueue {
@@ -219,6 +223,23 @@ impl ReadyQueue {
             xprt: SetOnce::new(),
         });
         Arc::pin_init(queue, GFP_KERNEL)
+    }
+
+    /// Makes room for `messages` messages and `calls` fetched calls. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    pub(crate) fn grow(&self, messages: u32, calls: u32) -> Result {
+        let (messages, calls) = (Ring::new(messages)?, Ring::new(calls)?);
+        let mut state = self.state.lock();
+        let rest = (
+            state.messages.enlarge(messages),
+            state.fetched.enlarge(calls),
+        );
+        drop(state);
+        drop(rest);
+        Ok(())
     }
 
     /// Returns the transport, once a thread of the service has accepted the connection.
@@ -378,13 +399,30 @@ mod tests {
             (ring.push(1), ring.push(2), ring.push(3)),
             (Ok(()), Ok(()), Err(3))
         );
-        assert!(ring.is_full());
+        assert_eq!(ring.room(), 0);
         assert_eq!((ring.pop(), ring.len()), (Some(1), 1));
         assert_eq!(ring.push(4), Ok(()));
         assert_eq!(ring.pop(), Some(2));
         assert_eq!((ring.push_front(2), ring.push_front(1)), (Ok(()), Err(1)));
         assert_eq!((ring.pop(), ring.pop()), (Some(2), Some(4)));
         assert!(ring.is_empty());
+        Ok(())
+    }
+
+    #[test]
+    fn larger_ring_keeps_the_order() -> Result {
+        let mut ring = Ring::new(2)?;
+        assert_eq!((ring.push(0), ring.pop()), (Ok(()), Some(0)));
+        assert_eq!((ring.push(1), ring.push(2)), (Ok(()), Ok(())));
+        assert_eq!(ring.enlarge(Ring::new(5)?).room(), 2);
+        assert_eq!((ring.push(3), ring.room()), (Ok(()), 2));
+        assert_eq!(ring.enlarge(Ring::new(4)?).room(), 4);
+        for value in 1..=3 {
+            assert_eq!(ring.pop(), Some(value));
+        }
+        drop(ring.take());
+        assert_eq!(ring.enlarge(Ring::new(4)?).room(), 4);
+        assert_eq!(ring.push(4), Err(4));
         Ok(())
     }
 

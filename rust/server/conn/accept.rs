@@ -12,7 +12,7 @@
 use kernel::prelude::*;
 use kernel::sync::Arc;
 
-use super::endpoint::{Accepted, Conn, Endpoint, QueuePair, Responder};
+use super::endpoint::{in_use, Accepted, Conn, Endpoint, QueuePair, Responder};
 use super::failure::{failed_step, Failure, PD, QUEUE_PAIR, RECEIVES};
 use super::listener::{ListenerState, Service};
 use super::owner::Owner;
@@ -30,7 +30,7 @@ use crate::rdma::device::{Device, Name};
 use crate::rdma::listen::Request;
 use crate::rdma::mr::{Kind, MrPool};
 use crate::rdma::pd::Pd;
-use crate::server::call::context::{Calls, EXCESS};
+use crate::server::call::context::Calls;
 use crate::server::call::in_flight;
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::{ConnConfig, Sizes, TRAFFIC_CLASS};
@@ -71,7 +71,8 @@ impl Prepared {
         let device = request.device();
         let device = device.ok_or(Failure::Step("device", ENODEV))?;
         let reads = reads(&request, device)?;
-        let sizes = sizes(&config, device)?;
+        let sizes = Sizes::new(&config, &device.limits());
+        let sizes = sizes.ok_or_else(|| Failure::Short(device.name()))?;
         let accepted = Accepted::new(service).map_err(failed_step("state"))?;
         let settings = config.announce(&device.limits());
         let wanted = request.responder_resources();
@@ -195,9 +196,10 @@ fn owner(
     listener: Arc<ListenerState>,
     accepted: Arc<Accepted>,
 ) -> Result<Owner> {
-    let queues = &sizes.queues;
+    let receives = sizes.queues.receives;
     // An excess of calls ends the connection, so no more calls than this are fetched at a time.
-    let ready = ReadyQueue::new(queues.receives_max, queues.credits + EXCESS)?;
+    let (_, calls) = in_use(sizes, receives);
+    let ready = ReadyQueue::new(receives, calls)?;
     let addresses = (request.local_addr(), request.peer_addr());
     Owner::new(addresses, ready, listener, accepted)
 }
@@ -262,7 +264,7 @@ impl Base<'_> {
         let shared = self.state(sizes, regions).map_err(failed_step("state"))?;
         // CAST: `usize` has at least 32 bits.
         let receive_size = self.config.inline as usize;
-        let tags = (in_flight::tags(sizes.operations), receive_size);
+        let tags = (in_flight::TAGS, receive_size);
         let qp = connection::queue_pair(self.cm, self.pd, &sizes.queues, tags, shared.clone())
             .map_err(failed_step(QUEUE_PAIR))?;
         Ok((shared, qp))
@@ -275,7 +277,7 @@ impl Base<'_> {
     fn state(&self, sizes: &Sizes, regions: Option<Arc<MrPool>>) -> Result<Arc<Conn>> {
         let (ready, lifecycle) = (self.owner.ready().clone(), self.lifecycle.clone());
         let (service, device) = (self.service, self.device);
-        let role = Responder::new(sizes, service, ready, lifecycle, device, regions)?;
+        let role = Responder::new(*sizes, service, ready, lifecycle, device, regions)?;
         Conn::new(EPOCH, self.owner.clone(), role)
     }
 
@@ -294,11 +296,6 @@ fn reads(request: &Request, device: &Device) -> Result<u8, Failure> {
         0 => Failure::ReadDepth,
         _ => Failure::NoReads(device.name()),
     })
-}
-
-/// Fits a connection to the device.
-fn sizes(config: &ConnConfig, device: &Device) -> Result<Sizes, Failure> {
-    Sizes::new(config, &device.limits()).ok_or_else(|| Failure::Short(device.name()))
 }
 
 /// Posts the Receives of a connection. Each is reposted after its message has been handled.

@@ -27,7 +27,7 @@ use crate::rdma::mr::MrPool;
 use crate::rdma::qp::Remote;
 use crate::server::call::budget::{Budget, Permit};
 use crate::server::call::context::{Calls, EXCESS};
-use crate::server::call::in_flight::{Broken, InFlight, Outgoing};
+use crate::server::call::in_flight::{Broken, InFlight, Operation, Outgoing};
 use crate::server::call::memory::{Spare, PAUSING};
 use crate::server::call::queue::ReadyQueue;
 use crate::server::config::{Sizes, REGIONS_PER_READ};
@@ -55,8 +55,8 @@ pub(crate) struct Responder {
     pub(crate) quirks: Quirks,
     /// The device, for traces.
     pub(crate) device: Name,
-    /// The maximum credits that the requester may be granted.
-    pub(crate) credits: u32,
+    /// The sizes of the connection.
+    sizes: Sizes,
     /// The connection is being closed because of a breach by the requester.
     pub(crate) breached: AtomicFlag,
     /// The credits that the requester requests, if it may have no other Receives. A requester that
@@ -79,7 +79,7 @@ impl Responder {
     ///
     /// `ENOMEM`.
     pub(crate) fn new(
-        sizes: &Sizes,
+        sizes: Sizes,
         service: &Service,
         ready: Arc<ReadyQueue>,
         lifecycle: Arc<Lifecycle<Owner>>,
@@ -87,10 +87,10 @@ impl Responder {
         regions: Option<Arc<MrPool>>,
     ) -> Result<impl PinInit<Self> + use<>> {
         let credits = sizes.queues.credits;
-        let most = credits + EXCESS;
-        let calls = Calls::new(credits)?;
+        let (operations, most) = in_use(&sizes, sizes.queues.receives);
+        let calls = Calls::new(credits, service.budget.total)?;
         let spare = Spare::new(regions, REGIONS_PER_READ * sizes.limits.read_wrs);
-        let in_flight = InFlight::new(sizes.operations, most, sizes.queues.send_wr, calls.clone())?;
+        let in_flight = InFlight::new(operations, most, sizes.queues.send_wr, calls.clone())?;
         let (limits, budget) = (sizes.limits, service.budget.clone());
         let watch = service.watch.clone();
         Ok(pin_init!(Self {
@@ -104,10 +104,22 @@ impl Responder {
             spare <- spare,
             quirks <- Quirks::new(),
             device,
-            credits,
+            sizes,
             breached: AtomicFlag::new(false),
             requested: Atomic::new(u32::MAX),
         }))
+    }
+
+    /// Makes the tables of calls and operations large enough for `receives` Receives. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[cold]
+    pub(crate) fn grow_tables(&self, receives: u32) -> Result {
+        let (operations, calls) = in_use(&self.sizes, receives);
+        self.in_flight.grow(operations, calls)?;
+        self.ready.grow(receives, calls)
     }
 
     /// Returns a permit without pages of the budget.
@@ -137,12 +149,12 @@ impl Responder {
         self.budget.wait(pages, used, &self.ready)
     }
 
-    /// Returns whether the requester keeps pages for which other connections wait, or may keep
-    /// space in the DMA layer for which a thread waits. A fetched call waits for a thread of the
-    /// service, and not for the requester.
+    /// Returns whether the requester keeps pages for which other connections wait, more pages of
+    /// replies than it leaves others, or perhaps space in the DMA layer for which a thread waits. A
+    /// fetched call waits for a thread of the service, and not for the requester.
     pub(crate) fn hoards(&self) -> bool {
         let short = self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0;
-        short || PAUSING.load(Relaxed) != 0
+        short || !self.calls.load.leaves_enough() || PAUSING.load(Relaxed) != 0
     }
 
     /// Returns the pages that the connection keeps, and then how many pages of the budget it uses.
@@ -170,6 +182,13 @@ impl Responder {
     }
 }
 
+/// Returns the operations that may be in flight, and the calls that may be in progress, while a
+/// connection has `receives` Receives.
+pub(super) fn in_use(sizes: &Sizes, receives: u32) -> (u32, u32) {
+    let calls = receives.min(sizes.queues.credits);
+    (2 * calls, calls + EXCESS)
+}
+
 /// Traces that the memory for `len` bytes of the requester's memory could not be mapped.
 #[cold]
 pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
@@ -186,16 +205,19 @@ pub(crate) fn unmapped(qp: &QueuePair, remote: Remote, len: u32, error: Error) {
 /// Frees the pages of all replies that are known to have been sent.
 #[inline(always)]
 pub(crate) fn free_sent(conn: &Conn, qp: &QueuePair) {
-    conn.role().in_flight.free_sent(|tag, source| {
-        let cid = traced::cid(qp, tag.get());
+    let room = conn.role().in_flight.free_sent(|number, source| {
+        let cid = traced::cid(qp, number);
         trace::server::wc_send(cid);
         trace::server::cc_release(cid, source.work_requests());
     });
+    if room {
+        conn.owner().room_regained();
+    }
 }
 
 /// Posts parked operations, if any: they may be waiting for a slot.
 pub(crate) fn resume_parked(conn: &Conn, qp: &QueuePair) {
-    if conn.role().calls.parked() != 0 {
+    if conn.role().calls.load.parked() != 0 {
         resume(conn, qp);
     }
 }
@@ -273,7 +295,11 @@ impl Endpoint {
     /// Does not sleep.
     #[inline(always)]
     pub(crate) fn send(&self, out: Outgoing) {
-        posted(self.shared(), self.role().in_flight.send(self.qp(), out));
+        let in_flight = &self.role().in_flight;
+        posted(
+            self.shared(),
+            in_flight.start(self.qp(), Operation::Reply(out)),
+        );
     }
 }
 
@@ -285,7 +311,7 @@ impl DebugInfo for Endpoint {
         let regions = role.spare.regions();
         Up {
             credits: Credits {
-                limit: role.credits,
+                limit: role.sizes.queues.credits,
                 granted,
                 used,
             },

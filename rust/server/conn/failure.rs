@@ -26,7 +26,7 @@ use crate::observe::stats::RequesterBreach;
 use crate::observe::trace::{self, Lazy, Peer};
 use crate::rdma::device::Name;
 use crate::rdma::qp::{PostError, Tag, WcError};
-use crate::server::call::in_flight::{Kind, PROBE};
+use crate::server::call::in_flight::{PROBE, READ, REPLY};
 use crate::server::log;
 use crate::sunrpc::address::ntop;
 
@@ -99,15 +99,14 @@ pub(crate) fn close(conn: &Conn, xid: u32, breach: RequesterBreach) {
 /// Closes a connection on which a work request of `tag` has failed or was flushed.
 #[cold]
 pub(crate) fn failed(conn: &Conn, qp: &QueuePair, tag: Tag, error: &WcError) {
-    let kind = conn.role().in_flight.kind(tag);
     let (cid, wc) = (traced::cid(qp, tag.get()), traced::status(error));
-    match kind {
-        Kind::Send => trace::server::send_failed(cid, wc),
-        Kind::Write => trace::server::write_failed(cid, wc),
-        Kind::Read => trace::server::read_failed(cid, wc),
-        Kind::Probe => {}
+    match tag {
+        REPLY => trace::server::write_failed(cid, wc),
+        READ => trace::server::read_failed(cid, wc),
+        PROBE => {}
+        _ => trace::server::send_failed(cid, wc),
     }
-    let transfer = matches!(kind, Kind::Read | Kind::Write);
+    let transfer = matches!(tag, READ | REPLY);
     let breach =
         RequesterBreach::of_send(wc).or_else(|| transfer.then(|| RequesterBreach::of_transfer(wc)));
     note(conn, error, breach);

@@ -151,7 +151,7 @@ impl Listener {
     /// Removes and returns the oldest connection that is ready to be accepted.
     pub(crate) fn next(&self) -> Option<Prepared> {
         let mut backlog = self.state.backlog.lock();
-        let was_full = backlog.queue.is_full();
+        let was_full = backlog.queue.room() == 0;
         let next = backlog.queue.pop();
         drop(backlog);
         if was_full && next.is_some() {
@@ -235,7 +235,7 @@ impl ListenerState {
     /// Returns the oldest request that is worth preparing; `None` if there is none, or no space
     /// for its connection.
     fn next_request(&self) -> Option<listen::Request> {
-        if self.backlog.lock().queue.is_full() {
+        if self.backlog.lock().queue.room() == 0 {
             return None;
         }
         let listener = self.listener.lock();

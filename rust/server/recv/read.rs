@@ -25,7 +25,7 @@ use crate::proto::responder::reassembly::{Part, Source};
 use crate::rdma::qp::Remote;
 use crate::rdma::scatter::Sink;
 use crate::server::call::context::{Call, ReadCtxt, Shape};
-use crate::server::call::in_flight::{lane, Broken};
+use crate::server::call::in_flight::{lane, Broken, Operation};
 use crate::server::call::memory::{pause, Store, MAPPING_PAUSES};
 use crate::server::config::READS;
 use crate::server::conn::endpoint::{
@@ -146,7 +146,7 @@ impl Fetcher<'_> {
             shape,
             bytes: call.pulled(),
             segments: call.reads(),
-            tag: u32::MAX,
+            number: u32::MAX,
             posted: Posted::NEVER,
         };
         // A context that was not in use has no part to fetch, so nothing needs to be dropped.
@@ -180,7 +180,7 @@ impl Fetcher<'_> {
     pub(crate) fn start(&self, call: KBox<Call>) -> Result<bool, Broken> {
         let segments = call.read.as_ref().map_or(0, |read| read.segments);
         READS.add(lane(self.qp), segments.into());
-        self.role.in_flight.read(self.qp, call)
+        self.role.in_flight.start(self.qp, Operation::Read(call))
     }
 
     /// Gives the sink its pages and its RDMA Reads, and writes the bytes that are not read. May be
@@ -313,7 +313,7 @@ pub(crate) fn receive<'a>(
     let Some(fetched) = read else {
         return recvfrom::give_up(ep, arriving, call);
     };
-    trace::server::read_finished(traced::cid(ep.qp(), fetched.tag));
+    trace::server::read_finished(traced::cid(ep.qp(), fetched.number));
     let placed = fetched.exchange(inline, &mut arriving);
     let payload = fetched.payload();
     let role = ep.role();

@@ -274,7 +274,10 @@ fn not_begun(ep: &Endpoint, call: &call::Call<'_>, why: &BeginError) {
 /// Posts more Receives so that the grant can grow. Without memory the grant does not change.
 #[cold]
 fn grow(ep: &Endpoint, more: u32) {
-    match ep.qp().add_receives(more) {
+    // Another thread may do the same. No more Receives are posted than the tables have room for.
+    let receives = ep.qp().receives().1 + more;
+    let grown = ep.role().grow_tables(receives);
+    match grown.and_then(|()| ep.qp().add_receives(receives)) {
         Ok(posted) => ep.role().calls.on_posted(posted),
         Err(error) => {
             let peer = traced::peer(ep.shared().owner());

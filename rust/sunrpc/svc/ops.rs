@@ -168,8 +168,8 @@ unsafe extern "C" fn always(_xprt: *mut raw::svc_xprt) -> c_int {
 /// SUNRPC calls this with a complete connection of `C`.
 unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_int {
     // SAFETY: SUNRPC passes a complete connection.
-    let connection = unsafe { connection::<C>(xprt) }.1;
-    c_int::from(finds_room(|| connection.has_room()))
+    let (xprt, connection) = unsafe { connection::<C>(xprt) };
+    c_int::from(finds_room(|| connection.has_room(xprt)))
 }
 
 /// Returns a connection with its transport.

@@ -151,9 +151,9 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// when the same peer reconnects: a port that the peer does not choose must be 0.
     fn remote(&self) -> SockAddr;
 
-    /// Returns whether the connection can accept a reply. When the result becomes true again, the
-    /// connection must call [`SvcXprt::room_regained`].
-    fn has_room(&self) -> bool;
+    /// Returns whether the connection can accept a reply. When the result becomes true again, for
+    /// another reason than [`SvcXprt::busy`], the connection must call [`SvcXprt::room_regained`].
+    fn has_room(&self, xprt: &SvcXprt<Connected>) -> bool;
 
     /// Receives a call, if there is one.
     fn receive<'a>(

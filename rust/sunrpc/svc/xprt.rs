@@ -265,6 +265,16 @@ impl SvcXprt<Connected> {
         self.enqueue();
     }
 
+    /// Returns the number of calls that threads of the service have, with that of a thread which
+    /// looks for a call. SUNRPC looks for room after it has fallen (`svc_xprt_release_slot()`).
+    pub(crate) fn busy(&self) -> u32 {
+        // SAFETY: The transport is alive. SUNRPC changes the number atomically, and a volatile
+        // access to an integer is atomic in the kernel's memory model.
+        let busy = unsafe { (&raw const (*self.as_raw()).xpt_nr_rqsts.counter).read_volatile() };
+        // CAST: the number is not negative.
+        busy as u32
+    }
+
     /// Announces that [`Connection::has_room`](super::transport::Connection::has_room) returns true
     /// again. Does not sleep; process or softirq context.
     pub(crate) fn room_regained(&self) {
@@ -278,13 +288,19 @@ impl SvcXprt<Connected> {
 
 /// Returns whether a connection has room. SUNRPC calls this after it has set `XPT_DATA` or cleared
 /// `XPT_BUSY`, without a barrier that orders that before the check.
+#[inline(always)]
 pub(super) fn finds_room(has_room: impl Fn() -> bool) -> bool {
-    // ORDERING: pairs with the barrier in `room_regained`. Either the second check succeeds, or
-    // that context finds the flags changed and enqueues the transport.
-    has_room() || {
-        smp_mb(Full);
-        has_room()
-    }
+    has_room() || finds_room_now(has_room)
+}
+
+/// Implements [`finds_room`] for a connection that seems to have no room.
+#[cold]
+#[inline(never)]
+fn finds_room_now(has_room: impl Fn() -> bool) -> bool {
+    // ORDERING: pairs with the barrier in `room_regained`. Either this check succeeds, or that
+    // context finds the flags changed and enqueues the transport.
+    smp_mb(Full);
+    has_room()
 }
 
 /// A counted pointer to a transport, for completions and for events of the connection manager.

@@ -32,7 +32,8 @@ static void arrive(u32 xid)
 
 /*
  * The memory of replies that were sent early is used again once the RDMA Read has completed. The
- * Send of one reply in four is signalled, so that what is kept repeats after four rounds.
+ * Send of one reply in four is signalled, so that what is kept repeats after four rounds. The grant
+ * grows for the third time in the twelfth round, and not again before the twenty-fourth.
  */
 void h_reads_late(void)
 {
@@ -42,9 +43,9 @@ void h_reads_late(void)
 
 	h_serve_begin();
 	connection = h_qp;
-	for (i = 0; i < 12; i++) {
+	for (i = 0; i < 22; i++) {
 		arrive(overtake());
-		if (i == 3)
+		if (i == 13)
 			live = u_live();
 	}
 	h_expect(h_qp == connection, "the connection was lost");

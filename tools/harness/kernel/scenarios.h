@@ -81,6 +81,7 @@ void h_short_of_kept(void);
 void h_kept_bound(void);
 void h_kept_returned(void);
 void h_kept_closing(void);
+void h_short_of_replies(void);
 
 /* --- earlier.c --- */
 void h_earlier_callback(void);

@@ -216,3 +216,32 @@ void h_kept_closing(void)
 {
 	need_all(true);
 }
+
+/*
+ * A requester whose device takes no replies uses no more than half of the pages for them, and those
+ * of two replies that reach the limit. Another one is served, and its own calls are when its device
+ * takes replies again.
+ */
+void h_short_of_replies(void)
+{
+	unsigned long before;
+	u32 xids[7];
+	unsigned int i;
+
+	begin_with(4 * CALL);
+	has = h_qp;
+	waits = connect();
+	has->hold = true;
+	before = u_live();
+	for (i = 0; i < ARRAY_SIZE(xids); i++)
+		xids[i] = ask_for(has, H_READ_1M_SCATTERED);
+	h_expect(u_live() > before + 2 * CALL, "only %lu allocations are used", u_live() - before);
+	h_expect(u_live() < before + 5 * CALL, "%lu allocations are used", u_live() - before);
+	h_qp = waits;
+	h_serve(H_READ_1M_SCATTERED);
+	h_serve(H_READ_4K);
+	release();
+	for (i = 0; i < ARRAY_SIZE(xids); i++)
+		h_expect(h_answered(xids[i]), "call %u is not answered", i);
+	h_serve_end();
+}

@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Makes many connections to an NFS server's RDMA port at once, and sends nothing on them.
+ * Makes many connections to an NFS server's RDMA port at once. It sends nothing on them, or as many
+ * calls as the server grants.
  *
- * Usage: crowd ADDRESS COUNT
+ * Usage: crowd ADDRESS COUNT [KINDS HANDLE SECONDS]
  *
- * Addresses and routes are resolved before the clock starts. The program prints one line,
- * "established N refused N seconds S", where S is the time from the first connection request to
- * the answer to the last one. It keeps the connections until a signal ends it.
+ * Addresses and routes are resolved before the clock starts. At most 48 requests wait for an answer
+ * at a time. The program prints one line, "established N refused N seconds S", where S is the time
+ * from the first connection request to the answer to the last one. It keeps the connections until a
+ * signal ends it.
+ *
+ * KINDS are some of read16k, read1m, write1m and stop, separated by commas; connections take turns
+ * in choosing one. HANDLE is the handle of an NFSv3 file of at least 1 MiB. A connection of kind
+ * `stop` reads 1 MiB at a time, and after two seconds gives no more Receives to its device. After
+ * SECONDS the program prints "pressed S", and for each kind its name, the calls that were answered,
+ * those of them that failed, the connections that were lost, and the longest time of a call.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -17,18 +25,19 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <rdma/rdma_cma.h>
+#include "crowd.h"
 
-#define MOST		1024
 #define PORT		20049
 #define PATIENCE_MS	5000	/* for one address or route */
+#define WINDOW		48	/* requests that wait for an answer at a time */
 
 /* RFC 8797: magic, version, flags, and the sizes of Send and Receive, 4096 bytes each. */
 static const uint8_t private_data[] = { 0xf6, 0xab, 0x0e, 0x18, 1, 0, 3, 3 };
 
-static struct rdma_cm_id *ids[MOST];
+struct member members[MOST];
+int count;
 
-static void fatal(const char *what)
+void fatal(const char *what)
 {
 	printf("fatal %s: %s\n", what, strerror(errno));
 	exit(1);
@@ -60,14 +69,6 @@ static void expect(struct rdma_event_channel *events, enum rdma_cm_event_type wa
 static void resolve(struct rdma_event_channel *events, struct rdma_cm_id **id,
 		    struct sockaddr_in *server)
 {
-	struct ibv_qp_init_attr attr = {
-		.qp_type = IBV_QPT_RC,
-		.cap = {
-			.max_send_wr = 1, .max_send_sge = 1,
-			.max_recv_wr = 1, .max_recv_sge = 1,
-		},
-	};
-
 	if (rdma_create_id(events, id, NULL, RDMA_PS_TCP))
 		fatal("rdma_create_id");
 	if (rdma_resolve_addr(*id, NULL, (struct sockaddr *)server, PATIENCE_MS))
@@ -76,11 +77,23 @@ static void resolve(struct rdma_event_channel *events, struct rdma_cm_id **id,
 	if (rdma_resolve_route(*id, PATIENCE_MS))
 		fatal("rdma_resolve_route");
 	expect(events, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	if (rdma_create_qp(*id, NULL, &attr))
+}
+
+static void make_idle(struct member *member)
+{
+	struct ibv_qp_init_attr attr = {
+		.qp_type = IBV_QPT_RC,
+		.cap = {
+			.max_send_wr = 1, .max_send_sge = 1,
+			.max_recv_wr = 1, .max_recv_sge = 1,
+		},
+	};
+
+	if (rdma_create_qp(member->id, NULL, &attr))
 		fatal("rdma_create_qp");
 }
 
-static double now(void)
+double now(void)
 {
 	struct timespec time;
 
@@ -88,7 +101,7 @@ static double now(void)
 	return time.tv_sec + time.tv_nsec / 1e9;
 }
 
-static void connect_all(struct rdma_event_channel *events, int count)
+static void connect_all(struct rdma_event_channel *events)
 {
 	struct rdma_conn_param param = {
 		.private_data = private_data,
@@ -98,13 +111,13 @@ static void connect_all(struct rdma_event_channel *events, int count)
 		.retry_count = 7,
 		.rnr_retry_count = 7,
 	};
-	int established = 0, refused = 0, i;
+	int established = 0, refused = 0, sent = 0;
 	double began = now();
 
-	for (i = 0; i < count; i++)
-		if (rdma_connect(ids[i], &param))
-			fatal("rdma_connect");
 	while (established + refused < count) {
+		for (; sent < count && sent < established + refused + WINDOW; sent++)
+			if (rdma_connect(members[sent].id, &param))
+				fatal("rdma_connect");
 		if (next_event(events) == RDMA_CM_EVENT_ESTABLISHED)
 			established++;
 		else
@@ -118,17 +131,27 @@ int main(int argc, char **argv)
 {
 	struct sockaddr_in server = { .sin_family = AF_INET, .sin_port = htons(PORT) };
 	struct rdma_event_channel *events = rdma_create_event_channel();
-	int count = argc == 3 ? atoi(argv[2]) : 0, i;
+	int presses = argc == 6, i;
 
+	count = argc == 3 || presses ? atoi(argv[2]) : 0;
 	if (count < 1 || count > MOST || inet_pton(AF_INET, argv[1], &server.sin_addr) != 1) {
-		fprintf(stderr, "usage: crowd ADDRESS COUNT\n");
+		fprintf(stderr, "usage: crowd ADDRESS COUNT [KINDS HANDLE SECONDS]\n");
 		return 2;
 	}
 	if (!events)
 		fatal("rdma_create_event_channel");
-	for (i = 0; i < count; i++)
-		resolve(events, &ids[i], &server);
-	connect_all(events, count);
+	if (presses)
+		prepare(argv[3], argv[4]);
+	for (i = 0; i < count; i++) {
+		resolve(events, &members[i].id, &server);
+		if (presses)
+			equip(&members[i], i);
+		else
+			make_idle(&members[i]);
+	}
+	connect_all(events);
+	if (presses)
+		press(events, atof(argv[5]));
 	for (;;)
 		pause();
 }

@@ -8,7 +8,7 @@ capture must begin before the connections it shows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from .capture import PAYLOADS, SENDS, Access, Frame, Message, Segment
@@ -69,6 +69,8 @@ class Connection:
     invalidated: set[int] = field(default_factory=set)
     #: Bytes that RDMA Writes have put into a segment of an unanswered call, by XID and segment.
     written: dict[tuple[int, Segment], int] = field(default_factory=dict)
+    #: Segments to whose memory a Write may have been one for another call, by XID and segment.
+    shared: set[tuple[int, Segment]] = field(default_factory=set)
     terms: Terms = field(default_factory=Terms)
     #: Unanswered calls that were sent while the client had announced Remote Invalidation.
     invalidatable: set[int] = field(default_factory=set)
@@ -79,10 +81,18 @@ class Connection:
             key = (xid, segment)
             self.written[key] = self.written.get(key, 0) + access.length
 
-    def take_written(self, call: Message) -> dict[Segment, int]:
-        """Removes and returns the data that were written for a call that is now answered."""
-        segments = advertised(call, write=True)
-        return {one: self.written.pop((call.xid, one), 0) for one in segments}
+    def take_written(self, call: Message) -> dict[Segment, int | None]:
+        """Removes and returns the bytes that were written for a call that is now answered.
+
+        The number is None for memory that several calls shared.
+        """
+        taken: dict[Segment, int | None] = {}
+        for one in advertised(call, write=True):
+            key = (call.xid, one)
+            count = self.written.pop(key, 0)
+            taken[one] = None if key in self.shared else count
+            self.shared.discard(key)
+        return taken
 
 
 @dataclass
@@ -403,6 +413,16 @@ class Checker:
                 return connection
         return None
 
+    def _offers(self, access: Access) -> Iterator[tuple[Connection, Message, Segment]]:
+        """Yields the segments of unanswered calls that offer the memory of an access."""
+        for connection in self._connections.values():
+            for call in connection.pending.values():
+                for segment in advertised(call, write=access.write):
+                    if segment.handle == access.handle and segment.covers(
+                        access.address, access.length
+                    ):
+                        yield connection, call, segment
+
     def _on_access(self, frame: Frame) -> None:
         """Checks that an RDMA Read or Write stays inside a segment of an unanswered call."""
         access = frame.access
@@ -418,14 +438,14 @@ class Checker:
             if not self._backward.covers(access):
                 self._violation(frame, "RDMA access by the requester")
             return
-        for connection in self._connections.values():
-            for call in connection.pending.values():
-                for segment in advertised(call, write=access.write):
-                    if segment.handle == access.handle and segment.covers(
-                        access.address, access.length
-                    ):
-                        connection.note(call.xid, segment, access)
-                        return
+        found = list(self._offers(access))
+        for connection, call, segment in found:
+            if len(found) > 1:
+                connection.shared.add((call.xid, segment))
+            else:
+                connection.note(call.xid, segment, access)
+        if found:
+            return
         verb = "Write" if access.write else "Read"
         where = f"{access.length} bytes at {access.address:#x}, R_key {access.handle:#x}"
         self._violation(frame, f"RDMA {verb} outside every advertised segment: {where}")
@@ -483,10 +503,11 @@ def answer_faults(call: Message, reply: Message) -> list[str]:
     return faults
 
 
-def length_faults(call: Message, reply: Message, written: dict[Segment, int]) -> list[str]:
+def length_faults(call: Message, reply: Message, written: dict[Segment, int | None]) -> list[str]:
     """Returns the lengths in a reply that are not those of the RDMA Writes before it.
 
-    A reply that is inline may return an unused Reply chunk as it came.
+    A reply that is inline may return an unused Reply chunk as it came. Memory that several calls
+    shared does not count.
     """
     chunks = list(zip(call.writes, reply.writes, strict=False))
     if reply.kind == RDMA_NOMSG and reply.reply is not None:
@@ -495,7 +516,7 @@ def length_faults(call: Message, reply: Message, written: dict[Segment, int]) ->
         f"R_key {theirs.handle:#x} claims {theirs.length} bytes, {written[mine]} were written"
         for offered, used in chunks
         for mine, theirs in zip(offered, used, strict=False)
-        if theirs.length != written[mine]
+        if written[mine] not in (None, theirs.length)
     ]
 
 

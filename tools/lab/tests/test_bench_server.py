@@ -135,6 +135,17 @@ def test_answer_to_a_crowd() -> None:
             crowd.answered(text, 48)
 
 
+def test_fortunes_of_a_crowd() -> None:
+    text = """\
+established 4 refused 0 seconds 0.2500
+pressed 10.0 read16k 812 0 0 0.25 read1m 40 1 0 1.50 write1m 0 0 2 0.00 stop 9 0 1 3.25
+"""
+    fared = crowd.fared(text)
+    assert tuple(fared) == crowd.KINDS
+    assert fared["read1m"] == crowd.Pressed(answered=40, failed=1, lost=0, longest=1.5)
+    assert fared["write1m"].lost == 2
+
+
 def test_queues_of_the_device() -> None:
     text = """\
 0x1-0x2   36864 rxe_queue_init+0x8a/0x140 pages=8 vmalloc user

@@ -287,6 +287,22 @@ def test_lengths_are_those_of_the_writes(cable: Cable, tmp_path: Path, written: 
     assert f"claims 1000 bytes, {written} were written" in fault
 
 
+def test_lengths_of_memory_that_two_calls_share(cable: Cable, tmp_path: Path) -> None:
+    """Nobody can tell for which of two calls a Write is, so only the third call counts."""
+    handle, _, address = WRITE_SEGMENT
+    for xid in (1, 2):
+        cable.call(header(xid, writes=[[WRITE_SEGMENT]]), null_call(xid))
+    for xid in (1, 2):
+        cable.access(write=True, address=address, handle=handle, length=1000)
+        cable.answer(header(xid, writes=[[(handle, 1000, address)]]), null_reply(xid))
+    assert verdict(cable, tmp_path).violations == []
+    cable.call(header(3, writes=[[WRITE_SEGMENT]]), null_call(3))
+    cable.access(write=True, address=address, handle=handle, length=999)
+    cable.answer(header(3, writes=[[(handle, 1000, address)]]), null_reply(3))
+    (fault,) = verdict(cable, tmp_path).violations
+    assert "claims 1000 bytes, 999 were written" in fault
+
+
 def test_lengths_of_a_long_reply(cable: Cable, tmp_path: Path) -> None:
     """Several RDMA Writes add up, in each segment alone."""
     second = (0x301, 4096, 0x4_0000_0000)

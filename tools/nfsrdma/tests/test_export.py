@@ -36,6 +36,7 @@ def both_roles() -> FakeHost:
         f"{SYSCTL}/svc_rdma/rdma_stat_read": "20\n",
         f"{SYSCTL}/svc_rdma/rdma_stat_write": "30\n",
         f"{SYSCTL}/svc_rdma/rdma_stat_sq_starve": "1\n",
+        f"{SYSCTL}/svc_rdma/rdma_stat_limited": "2\n",
         f"{SYSCTL}/svc_rdma/max_requests": "128\n",
         f"{SYSCTL}/svc_rdma/traffic_class": "-1\n",
         "/sys/kernel/debug/swiotlb/io_tlb_nslabs": "32768\n",

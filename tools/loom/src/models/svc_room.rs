@@ -9,9 +9,9 @@
 use std::marker::PhantomData;
 
 use kernel::bindings as k;
-use kernel::sync::atomic::{Atomic, Full, Relaxed};
+use kernel::sync::atomic::{Atomic, Full};
 use kernel::sync::barrier::smp_mb;
-use kernel::work::read_once;
+use kernel::work::{read_once, write_once};
 
 use super::{parts, spawn, sunrpc, Shared};
 use crate::Model;
@@ -20,8 +20,10 @@ use crate::Model;
 //<   impl<K> SvcXprt<K> { set enqueue }
 //<   impl SvcXprt<Connected> { data_arrived room_regained }
 //<   fn finds_room
-//< server/call/context.rs
-//<   impl Calls { set_parked parked }
+//<   fn finds_room_now
+//< server/call/load.rs
+//<   const PARKED
+//<   impl Load { has_room set_parked }
 parts!("svc_room");
 
 pub(crate) const MODEL: Model = Model {
@@ -54,9 +56,19 @@ impl<K> SvcXprt<K> {
     }
 }
 
-/// The calls of a connection, as far as they are accessed here.
-struct Calls {
-    parked: Atomic<u32>,
+/// The load of a connection, as far as it is accessed here: that without pages.
+struct Load {
+    word: Atomic<u32>,
+}
+
+impl Load {
+    fn are_scarce(&self) -> bool {
+        false
+    }
+
+    fn may_take(&self, word: u32, _busy: impl FnOnce() -> u32) -> bool {
+        word & PARKED < MOST_PARKED
+    }
 }
 
 mod raw {
@@ -64,27 +76,27 @@ mod raw {
 }
 
 /// A connection with one parked operation, and flags.
-fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Calls>) {
-    let calls = Shared::new(Calls {
-        parked: Atomic::new(MOST_PARKED),
+fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Load>) {
+    let load = Shared::new(Load {
+        word: Atomic::new(MOST_PARKED),
     });
-    calls.parked.settle();
-    let has_room = move || finds_room(|| calls.parked() < MOST_PARKED);
+    load.word.settle();
+    let has_room = move || finds_room(|| load.has_room(|| 0));
     let base = sunrpc::svc_xprt::new(flags, has_room);
     let kind = PhantomData;
-    (Shared::new(SvcXprt { base, kind }), calls)
+    (Shared::new(SvcXprt { base, kind }), load)
 }
 
 /// Makes space.
-fn make_room(xprt: &SvcXprt<Connected>, calls: &Calls) {
-    calls.set_parked(0);
+fn make_room(xprt: &SvcXprt<Connected>, load: &Load) {
+    load.set_parked(0);
     xprt.room_regained();
 }
 
 /// A call arrives at a transport that is not busy.
 fn call_arrives() {
-    let (xprt, calls) = connection(0);
-    let other = spawn(move || make_room(&xprt, &calls));
+    let (xprt, load) = connection(0);
+    let other = spawn(move || make_room(&xprt, &load));
     xprt.data_arrived();
     other.join().unwrap();
     assert!(sunrpc::is_busy(xprt.base), "nobody enqueues the transport");
@@ -92,8 +104,8 @@ fn call_arrives() {
 
 /// A thread of the service ends the busy state of a transport that has more calls.
 fn thread_has_received() {
-    let (xprt, calls) = connection(1 << sunrpc::XPT_BUSY | 1 << sunrpc::XPT_DATA);
-    let other = spawn(move || make_room(&xprt, &calls));
+    let (xprt, load) = connection(1 << sunrpc::XPT_BUSY | 1 << sunrpc::XPT_DATA);
+    let other = spawn(move || make_room(&xprt, &load));
     sunrpc::svc_xprt_received(xprt.base);
     other.join().unwrap();
     assert!(sunrpc::is_busy(xprt.base), "nobody enqueues the transport");

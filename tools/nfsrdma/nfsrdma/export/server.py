@@ -19,6 +19,7 @@ _COUNTERS: tuple[tuple[str, str, Labels, str], ...] = (
     ("read", "server_segments", {"direction": "read"}, "Segments of clients read or written."),
     ("write", "server_segments", {"direction": "write"}, ""),
     ("sq_starve", "server_send_queue_waits", {}, "Times that a transfer waited to be posted."),
+    ("limited", "server_limited_replies", {}, "Replies that reached a memory limit."),
     ("padded", "server_legacy_messages", {"kind": "padded"}, "Messages of RFC 5666, by kind."),
     ("done", "server_legacy_messages", {"kind": "done"}, ""),
     ("conf", "server_legacy_messages", {"kind": "conf"}, ""),

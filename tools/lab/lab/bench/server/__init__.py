@@ -50,6 +50,13 @@ def _accept(version: str) -> Row:
     return Row("accepting connections", 3, measure)
 
 
+def _press(version: str) -> Row:
+    def measure(pair: Pair, module: str, figures: Figures) -> None:
+        connections.press(pair, module, version, figures)
+
+    return Row("pressing connections", 1, measure)
+
+
 def _contention(plan: Plan) -> Row:
     def measure(pair: Pair, module: str, figures: Figures) -> None:
         contention.measure(pair, module, plan.version, plan.seconds, figures)
@@ -71,6 +78,8 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
     return {
         "memory": [_memory(payload) for payload in connections.PAYLOADS],
         "accept": [_accept(plan.version)],
+        "many": [Row("a thousand connections", 1, connections.many, connections.PAYLOADS[0])],
+        "press": [_press(plan.version)],
         "contention": [_contention(plan)],
         "fio": [Row(name, 3, _with_mount(measure, plan.version)) for name, measure in jobs],
         "metadata": [Row("metadata", 3, metadata)],
@@ -79,8 +88,10 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
 
 COSTS, ALLOCATIONS = COUNTED = "costs", "allocations"
 NAMES = (*COUNTED, "memory", "accept", "fio", "metadata")
-#: Rows that need more processors than the guests of the others have: ``--cpus 4``.
-ON_REQUEST = ("contention",)
+#: Rows that take long, or need more processors than the guests of the others have: ``--cpus 4``.
+ON_REQUEST = ("contention", "many", "press")
+#: QEMU's arguments for a server with enough memory for the rows on request.
+MEMORY = ("-m", "3584")
 
 
 @dataclass(frozen=True)
@@ -107,6 +118,8 @@ def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None
     rows = [row for name in plan.names for row in _rows(plan).get(name, ())]
     if rows:
         setup = replace(setup, files={**setup.files, **programs.build(setup.kernel.machine)})
+        if set(ON_REQUEST) & set(plan.names):
+            setup = replace(setup, server_extra=MEMORY)
         with _pair(setup, directory) as pair:
             for row in rows:
                 _rounds(pair, row, plan, figures)

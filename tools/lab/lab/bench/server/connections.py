@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Measures connections of the server: their memory, and the time in which it accepts many."""
+"""Measures connections of the server: their memory, the time to accept many, and their pressure."""
 
 from __future__ import annotations
 
@@ -8,18 +8,20 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from ...crowd import crowd, queue_pairs
+from ...crowd import KINDS, Pressing, await_queue_pairs, crowd, queue_pairs
 from ...memory import free_kilobytes, page_kilobytes
 from ...pair import MOUNT_POINT, Guest, Pair
 from ..figures import Figures
 from .turns import mounted
 
 PAYLOADS = (256 << 10, 1 << 20, 4 << 20)
-IDLE, CROWD = 16, 48
+IDLE, CROWD, MANY, PRESSING = 16, 48, 1000, 120
 #: Seconds within which the program that looks must end.
 _PATIENCE = 60.0
 #: Seconds of the measurement without a crowd.
 _QUIET = 3.0
+#: Seconds for which a crowd presses.
+_PRESSURE = 30.0
 
 
 def device_kilobytes(vmallocinfo: str, page: int) -> int:
@@ -72,6 +74,49 @@ def accept(pair: Pair, module: str, version: str, figures: Figures) -> None:
     figures.note(f"{title}, established in", "s", module, seconds)
     figures.note(f"{title}, longest GETATTR meanwhile", "ms", module, crowded[0] * 1000)
     figures.note("longest GETATTR without them", "ms", module, quiet[0] * 1000)
+
+
+def many(pair: Pair, module: str, figures: Figures) -> None:
+    """Measures a thousand idle connections: memory, and the time to accept and to lose them."""
+    title, kind = f"{MANY:,} connections", pair.setup.link
+    with crowd(pair, 4):
+        pass
+    before = _usage(pair.server)
+    with crowd(pair, MANY) as seconds:
+        time.sleep(1)
+        used, _, device, count = _usage(pair.server, before)
+        began = time.monotonic()
+        pair.server.sh(f"rdma link del {kind}0", timeout=300)
+        removed = time.monotonic() - began
+    pair.server.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
+    figures.note(f"{title}, established in", "s", module, seconds)
+    figures.note(f"{title}, all but the queues", "KiB", module, (used - device) / count)
+    figures.note(f"{title}, queues of the device", "KiB", module, device / count)
+    figures.note(f"{title}, device removed in", "s", module, removed)
+
+
+def press(pair: Pair, module: str, version: str, figures: Figures) -> None:
+    """Measures a mount beside connections that ask for as much as the server grants."""
+    title = f"{PRESSING} pressing connections"
+    pair.server.sh("touch /srv/export/looks")
+    with mounted(pair, version, "actimeo=0"):
+        with looking(pair) as quiet:
+            time.sleep(_QUIET)
+        before, free = queue_pairs(pair.server), free_kilobytes(pair.server)
+        pressing = Pressing(pair, PRESSING, _PRESSURE)
+        with looking(pair) as pressed:
+            time.sleep(_PRESSURE / 2)
+            used = free - free_kilobytes(pair.server)
+        fared = pressing.finish()
+        pressing.leave()
+        await_queue_pairs(pair.server, before)
+    for name in KINDS:
+        figures.note(f"{title}, {name}", "calls", module, fared[name].answered)
+    figures.note(f"{title}, memory", "MiB", module, used / 1024)
+    figures.note(f"{title}, lost", "", module, sum(kind.lost for kind in fared.values()))
+    for place, what in enumerate(("longest", "median")):
+        figures.note(f"{title}, {what} GETATTR", "ms", module, pressed[place] * 1000)
+        figures.note(f"{what} GETATTR without them", "ms", module, quiet[place] * 1000)
 
 
 @contextmanager
