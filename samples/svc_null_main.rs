@@ -222,7 +222,7 @@ impl Connection for Dialogue {
         SockAddr::new([192, 0, 2, 1], 0)
     }
 
-    fn has_room(&self) -> bool {
+    fn has_room(&self, _busy: u32) -> bool {
         true
     }
 

@@ -93,8 +93,8 @@ impl Connection for Server {
         self.remote
     }
 
-    fn has_room(&self, xprt: &SvcXprt<Connected>) -> bool {
-        self.calls.load.has_room(|| xprt.busy())
+    fn has_room(&self, busy: u32) -> bool {
+        self.calls.load.has_room(busy)
     }
 
     fn receive<'a>(&self, _xprt: &SvcXprt<Connected>, incoming: Incoming<'a, Call>) -> Receipt<'a> {

@@ -59,10 +59,10 @@ impl Load {
         }
     }
 
-    /// Returns whether the connection may take a further call. `busy` returns the number of its
-    /// calls that threads of the service have; SUNRPC asks again when that falls. Any context.
+    /// Returns whether the connection may take a further call. `busy` is the number of its calls
+    /// that threads of the service have; SUNRPC asks again when that falls. Any context.
     #[inline(always)]
-    pub(crate) fn has_room(&self, busy: impl FnOnce() -> u32) -> bool {
+    pub(crate) fn has_room(&self, busy: u32) -> bool {
         // ORDERING: waking the connection has a barrier, and so has looking for room.
         let word = read_once(&self.word);
         (word < MOST_PARKED && !self.are_scarce()) || self.may_take(word, busy)
@@ -76,8 +76,8 @@ impl Load {
     }
 
     #[cold]
-    fn may_take(&self, word: u32, busy: impl FnOnce() -> u32) -> bool {
-        word & PARKED < MOST_PARKED && self.leaves_enough() && (!self.are_scarce() || busy() < 2)
+    fn may_take(&self, word: u32, busy: u32) -> bool {
+        word & PARKED < MOST_PARKED && self.leaves_enough() && (busy < 2 || !self.are_scarce())
     }
 
     /// Returns whether the connection leaves others as many units as it has. Any context.
@@ -188,14 +188,14 @@ mod tests {
     fn connection_leaves_as_much_as_it_uses() {
         let (mut one, mut other) = (load(8), load(8));
         add(&mut one, 4 * UNIT);
-        assert!(one.0.has_room(|| 2));
+        assert!(one.0.has_room(2));
         add(&mut one, UNIT);
-        assert!(!one.0.has_room(|| 2));
-        assert!(other.0.has_room(|| 2));
+        assert!(!one.0.has_room(2));
+        assert!(other.0.has_room(2));
         add(&mut other, 2 * UNIT);
-        assert!(!other.0.has_room(|| 2));
+        assert!(!other.0.has_room(2));
         assert!(sub(&mut one, 3 * UNIT));
-        assert!(one.0.has_room(|| 2) && other.0.has_room(|| 3));
+        assert!(one.0.has_room(2) && other.0.has_room(3));
     }
 
     #[test]
@@ -203,8 +203,8 @@ mod tests {
         let (mut greedy, mut modest) = (load(2), load(2));
         add(&mut greedy, 1000 * UNIT);
         add(&mut modest, UNIT - 1);
-        assert!(!greedy.0.has_room(|| 0));
-        assert!(modest.0.has_room(|| 1) && !modest.0.has_room(|| 2));
+        assert!(!greedy.0.has_room(0));
+        assert!(modest.0.has_room(1) && !modest.0.has_room(2));
         assert!(!sub(&mut modest, UNIT - 1));
     }
 
@@ -227,16 +227,16 @@ mod tests {
     fn parked_operations_count_beside_pages() {
         let mut connection = load(8);
         connection.0.set_parked(MOST_PARKED - 1);
-        assert!(connection.0.has_room(|| 2));
+        assert!(connection.0.has_room(2));
         add(&mut connection, UNIT);
-        assert!(connection.0.has_room(|| 2));
+        assert!(connection.0.has_room(2));
         connection.0.set_parked(MOST_PARKED);
-        assert!(!connection.0.has_room(|| 2));
+        assert!(!connection.0.has_room(2));
         assert!(sub(&mut connection, UNIT));
-        assert!(!connection.0.has_room(|| 2));
+        assert!(!connection.0.has_room(2));
         assert_eq!(connection.0.parked(), MOST_PARKED);
         connection.0.set_parked(0);
-        assert!(connection.0.has_room(|| 2));
+        assert!(connection.0.has_room(2));
     }
 
     #[test]

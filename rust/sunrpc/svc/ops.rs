@@ -167,9 +167,18 @@ unsafe extern "C" fn always(_xprt: *mut raw::svc_xprt) -> c_int {
 ///
 /// SUNRPC calls this with a complete connection of `C`.
 unsafe extern "C" fn has_wspace<C: Connection>(xprt: *mut raw::svc_xprt) -> c_int {
-    // SAFETY: SUNRPC passes a complete connection.
-    let (xprt, connection) = unsafe { connection::<C>(xprt) };
-    c_int::from(finds_room(|| connection.has_room(xprt)))
+    let has_room = || {
+        // SAFETY: SUNRPC passes a complete connection. It changes the number of calls atomically,
+        // and a volatile access to an integer is atomic in the kernel's memory model.
+        let (connection, busy) = unsafe {
+            let busy = (&raw const (*xprt).xpt_nr_rqsts.counter).read_volatile();
+            (connection::<C>(xprt).1, busy)
+        };
+        // CAST: the number is not negative. SUNRPC looks for room after it has fallen
+        // (`svc_xprt_release_slot()`).
+        connection.has_room(busy as u32)
+    };
+    c_int::from(finds_room(has_room))
 }
 
 /// Returns a connection with its transport.

@@ -151,9 +151,11 @@ pub(crate) trait Connection: Send + Sync + Sized + 'static {
     /// when the same peer reconnects: a port that the peer does not choose must be 0.
     fn remote(&self) -> SockAddr;
 
-    /// Returns whether the connection can accept a reply. When the result becomes true again, for
-    /// another reason than [`SvcXprt::busy`], the connection must call [`SvcXprt::room_regained`].
-    fn has_room(&self, xprt: &SvcXprt<Connected>) -> bool;
+    /// Returns whether the connection can accept a reply. `busy` is the number of its calls that
+    /// threads of the service have, with that of a thread that looks for a call. When the result
+    /// becomes true again with the same number, the connection must call
+    /// [`SvcXprt::room_regained`].
+    fn has_room(&self, busy: u32) -> bool;
 
     /// Receives a call, if there is one.
     fn receive<'a>(

@@ -265,16 +265,6 @@ impl SvcXprt<Connected> {
         self.enqueue();
     }
 
-    /// Returns the number of calls that threads of the service have, with that of a thread which
-    /// looks for a call. SUNRPC looks for room after it has fallen (`svc_xprt_release_slot()`).
-    pub(crate) fn busy(&self) -> u32 {
-        // SAFETY: The transport is alive. SUNRPC changes the number atomically, and a volatile
-        // access to an integer is atomic in the kernel's memory model.
-        let busy = unsafe { (&raw const (*self.as_raw()).xpt_nr_rqsts.counter).read_volatile() };
-        // CAST: the number is not negative.
-        busy as u32
-    }
-
     /// Announces that [`Connection::has_room`](super::transport::Connection::has_room) returns true
     /// again. Does not sleep; process or softirq context.
     pub(crate) fn room_regained(&self) {

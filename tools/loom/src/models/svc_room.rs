@@ -66,7 +66,7 @@ impl Load {
         false
     }
 
-    fn may_take(&self, word: u32, _busy: impl FnOnce() -> u32) -> bool {
+    fn may_take(&self, word: u32, _busy: u32) -> bool {
         word & PARKED < MOST_PARKED
     }
 }
@@ -81,7 +81,7 @@ fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Load>) {
         word: Atomic::new(MOST_PARKED),
     });
     load.word.settle();
-    let has_room = move || finds_room(|| load.has_room(|| 0));
+    let has_room = move || finds_room(|| load.has_room(0));
     let base = sunrpc::svc_xprt::new(flags, has_room);
     let kind = PhantomData;
     (Shared::new(SvcXprt { base, kind }), load)
