@@ -290,6 +290,8 @@ def test_lengths_are_those_of_the_writes(cable: Cable, tmp_path: Path, written: 
 def test_lengths_of_memory_that_two_calls_share(cable: Cable, tmp_path: Path) -> None:
     """Nobody can tell for which of two calls a Write is, so only the third call counts."""
     handle, _, address = WRITE_SEGMENT
+    cable.call(header(9), null_call(9))
+    cable.answer(header(9), null_reply(9))
     for xid in (1, 2):
         cable.call(header(xid, writes=[[WRITE_SEGMENT]]), null_call(xid))
     for xid in (1, 2):
