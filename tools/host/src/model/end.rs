@@ -25,8 +25,11 @@ pub(super) struct End {
     pub(super) outbox: VecDeque<Packet>,
     /// Outputs for the transport: what to remember, to send again, to close.
     pub(super) news: Vec<Output>,
-    /// The generation for [`Session::on_voided`], which is still to be called.
-    pub(super) void: Option<u32>,
+    /// The generation for [`Session::on_voided`], which is still to be called, and the one before
+    /// which calls are void then.
+    void: Option<(u32, u32)>,
+    /// Every caller knows that calls of generations before this one are void.
+    known: u32,
     receives: VecDeque<u32>,
     /// When the Receives were used that must be posted again.
     used: VecDeque<u64>,
@@ -43,6 +46,7 @@ impl End {
             outbox: VecDeque::new(),
             news: Vec::new(),
             void: None,
+            known: 0,
             receives: std::iter::repeat_n(size, count).collect(),
             used: VecDeque::new(),
             size,
@@ -89,7 +93,7 @@ impl End {
                 Output::Void { before } => {
                     let terms = self.session.terms();
                     assert!(terms.voids(before.wrapping_sub(1)) && !terms.voids(before));
-                    self.void = Some(terms.generation);
+                    self.void = Some((terms.generation, before));
                 }
                 other => self.news.push(other),
             }
@@ -100,9 +104,16 @@ impl End {
     }
 
     pub(super) fn voided(&mut self) {
-        if let Some(generation) = self.void.take() {
+        if let Some((generation, before)) = self.void.take() {
+            self.known = before;
             self.session.on_voided(generation);
         }
+    }
+
+    /// Returns whether a call that was prepared under this generation of the terms may be sent
+    /// although the session has voided it.
+    pub(super) fn may_slip(&self, generation: u32) -> bool {
+        self.void.is_some() && generation >= self.known
     }
 
     fn send_control(&mut self, control: &Control, credits: u32, now: u64) {
