@@ -19,7 +19,7 @@ impl Pair {
     /// rest is dropped after the queue pair was drained, and after it was destroyed.
     pub(crate) fn hold_messages(mut self) -> Result {
         let mut held = self.hold(0..4)?;
-        // Two messages are a batch, so their Receives are posted again.
+        // Each message is a batch, so their Receives are posted again.
         drop(held.remove(2));
         drop(held.remove(0));
         self.add_receives()?;
@@ -69,9 +69,9 @@ impl Pair {
     fn add_receives(&self) -> Result {
         let qp = &self.server.qp;
         let added = [
-            qp.add_receives(1)?,
+            qp.add_receives(5)?,
             qp.add_receives(9)?,
-            qp.add_receives(1)?,
+            qp.add_receives(7)?,
         ];
         if added == [1, 1, 0] {
             Ok(())
