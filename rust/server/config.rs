@@ -166,10 +166,8 @@ const SEND_WR_PER_CALL: u32 = 3;
 pub(crate) const REGIONS_PER_READ: u32 = 3;
 /// Work requests for a probe.
 const PROBES: u32 = 1;
-/// Receives that are reposted together, unless a connection has few.
+/// Receives that are reposted together.
 const RECEIVE_BATCH: u32 = 4;
-/// Receives that are not posted because they are not yet a batch, while a connection has few.
-const IDLE_RECEIVES: u32 = 3;
 
 /// The sizes of a connection. All members but `limits` are counts.
 #[derive(Clone, Copy, Debug)]
@@ -202,7 +200,7 @@ impl Sizes {
         };
         let mut queues = demand.fit(device)?;
         queues.sges = sges;
-        let first = queues.credits.min(Grant::FIRST) + IDLE_RECEIVES + spare;
+        let first = queues.credits.min(Grant::FIRST) + RECEIVE_BATCH + spare;
         queues.receives = first.min(queues.receives_max);
         // Two of the longest chains, beside the work requests of the calls.
         let regions = u32::from(device.reads_need_regions);

@@ -49,9 +49,8 @@ pub struct Grant {
 pub struct Excess;
 
 impl Grant {
-    /// The first grant. It is small, as most connections are idle, and a requester has only one
-    /// call outstanding until it knows the grant (RFC 8166 section 3.3.1).
-    pub const FIRST: u32 = 2;
+    /// The first grant. It is small, as most connections are idle.
+    pub const FIRST: u32 = 16;
 
     /// Calls for each credit of the grant that arrive beside others before it grows.
     const PATIENCE: u32 = 4;
@@ -160,6 +159,16 @@ impl Grant {
     pub fn on_posted(&mut self, more: u32) {
         // INVARIANT: `posted` only rises.
         self.posted = self.posted.saturating_add(more);
+    }
+
+    /// Returns whether to repost the Receive of the call that has just arrived. If not, one fewer
+    /// is posted from now on.
+    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
+    pub fn keep_receive(&mut self) -> bool {
+        let keep = self.posted <= self.allowed.max(self.target);
+        // INVARIANT: it falls to `allowed` at most.
+        self.posted = self.posted.saturating_sub(u32::from(!keep));
+        keep
     }
 
     /// Records that a call is being answered. Returns the credits for the header of the reply.
