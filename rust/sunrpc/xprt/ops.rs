@@ -311,6 +311,9 @@ unsafe extern "C" fn release_request<T: Transport>(task: *mut raw::rpc_task) {
 unsafe extern "C" fn close<T: Transport>(xprt: *mut raw::rpc_xprt) {
     // SAFETY: SUNRPC passes a live transport of `T`.
     let xprt = unsafe { Xprt::<T>::from_raw(xprt) };
+    // SUNRPC has cleared XPRT_CLOSE_WAIT. The reply to a backchannel call that is ready from now on
+    // is refused at once, and does not wait for the send lock. No other thread connects meanwhile.
+    xprt.test_and_clear(raw::XPRT_CONNECTED);
     xprt.data().close(xprt);
     xprt.disconnect_done();
 }

@@ -107,6 +107,35 @@ void h_called_and_lost(void)
 	end();
 }
 
+/*
+ * The service replies while the connection is being closed, and a call waits for the end of that:
+ * it would get the send lock before the reply, and keep the lock until there is a connection.
+ */
+void h_called_while_closing(void)
+{
+	struct h_qp *closing;
+	struct h_rpc *rpc;
+	unsigned int i;
+
+	begin();
+	closing = h_qp;
+	closing->undrained = true;
+	h_call_back(0x78);
+	h_live(0);
+	h_answer.silent = true;
+	lose_connection();
+	rpc = start();
+	h_live(100);
+	reply();
+	h_drain_go(closing);
+	h_answer.silent = false;
+	for (i = 0; i < 150 && !h_peer_call(rpc->xid); i++)
+		h_live(1000);
+	h_expect(!h_backward_replies, "a reply is sent over another connection than its call");
+	finish(rpc);
+	end();
+}
+
 /* Calls that a server may have in progress, and the requests that a client keeps for them. */
 #define GRANTED		16
 #define REQUESTS	32

@@ -353,6 +353,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "late_and_lost", late_and_lost },
 	{ "called_without_credit", h_called_without_credit },
 	{ "called_and_lost", h_called_and_lost },
+	{ "called_while_closing", h_called_while_closing },
 	{ "called_amid_losses", h_called_amid_losses },
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },

@@ -91,6 +91,7 @@ void h_earlier_close(void);
 /* --- called.c --- */
 void h_called_without_credit(void);
 void h_called_and_lost(void);
+void h_called_while_closing(void);
 void h_called_amid_losses(void);
 
 /* --- class.c --- */
