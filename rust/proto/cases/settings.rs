@@ -9,7 +9,7 @@ use super::super::inline::Thresholds;
 use super::super::session::{size, Announced, Body, Config, Output, Session, AT_WORK, PAUSE_MS};
 use super::ensure;
 use super::pair::{deliver, next, says, Pair};
-use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, SERVER, TWO};
+use super::session::{hear, outputs, Check, Say, CLIENT, NOTHING, ONE, SERVER, TWO};
 
 /// Runs the cases.
 ///
@@ -24,6 +24,7 @@ pub fn check() -> Check {
     check_automatic()?;
     check_busy()?;
     check_told()?;
+    check_one()?;
     check_foreign()?;
     check_room()
 }
@@ -340,6 +341,22 @@ fn check_told() -> Check {
     client.want_receive(8192);
     ensure!(client.terms().expected == 8192, "less");
     ensure!(client.terms().receive == 16384, "Receives as announced");
+    Ok(())
+}
+
+/// The sizes of version one come from the private data and stay, whatever is set later: larger
+/// Receives would only cost memory.
+//~ 8797-4-1 settings may change at every reconnect
+fn check_one() -> Check {
+    let mut server = Session::new(SERVER);
+    server.follow(65536, 65536);
+    ensure!(server.poll(0).is_none(), "before the first message");
+    hear(&mut server, Say::Rpc(ONE, 1, Direction::Call))?;
+    while server.poll(0).is_some() {}
+    let before = *server.terms();
+    server.follow(65536, 65536);
+    ensure!(server.poll(0).is_none(), "in version one");
+    ensure!(*server.terms() == before, "the terms");
     Ok(())
 }
 

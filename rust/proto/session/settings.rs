@@ -16,6 +16,7 @@
 use super::super::super::wire::cm_private::Size;
 use super::super::super::wire::v2::FIRST_MESSAGE_MAX;
 use super::super::super::wire::xchar::Characteristic;
+use super::super::super::wire::Version;
 use super::super::xchar::NotSent;
 use super::{Change, Config, Control, Room, Session, Side};
 
@@ -61,8 +62,12 @@ impl Session {
     }
 
     /// Applies the settings of this end, if they have changed: see [`Self::want_receive`] and
-    /// [`Self::want_send`].
+    /// [`Self::want_send`]. Does nothing before version two is settled: the sizes of version one
+    /// hold until the connection ends (RFC 8797 section 4).
     pub fn follow(&mut self, receive: u32, send: u32) {
+        if self.settled() != Some(Version::Two) {
+            return;
+        }
         if self.settings.receive != receive {
             self.want_receive(receive);
         }
