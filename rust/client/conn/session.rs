@@ -32,7 +32,7 @@ use crate::sunrpc::xprt::Xprt;
 use crate::wire::message::Body;
 use crate::wire::v2::to_version_one;
 use crate::wire::xchar::BackwardSupport;
-use crate::wire::{CommonReply, EncodeError, Message, Version};
+use crate::wire::{peek, CommonReply, EncodeError, Message, Version};
 
 /// Begins the session of a connection whose handshake resulted in `one`, the terms of version one.
 /// May sleep.
@@ -110,8 +110,11 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
-        // The first call is about to be retransmitted, so it does not fail.
-        (Err(_), Take::Done) => {}
+        // The first call is about to be retransmitted, so it does not fail. It needs its memory.
+        (Err(_), Take::Done) => {
+            let xid = peek(bytes).map_or(0, |prefix| prefix.xid);
+            reply::check_unmatched_rkey(conn, xid, Arrived::Message(msg));
+        }
         (Err(error), Take::Deliver | Take::Drop) => {
             reply::handle_undecodable(conn, qp, msg, error);
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Scenarios with a fault of the device or of the peer. */
-#include "harness.h"
+#include "wire.h"
 
 static const struct h_reply plain;
 static const struct h_reply remote = { .how = H_INV_OWN };
@@ -357,6 +357,34 @@ static void version_with_foreign_key(void)
 	end_after_reconnecting(rpc);
 }
 
+/*
+ * Bytes that may be an answer to the first message in another form of version two invalidate the
+ * memory region of that call. The call must not be sent again with a region that is gone.
+ */
+static void fallback_with_foreign_key(void)
+{
+	/* A version two message of type 77, which is not defined. */
+	static const u32 words[] = { 2, 8, 77, 0, 0 };
+	u8 bytes[4 + sizeof(words)];
+	struct h_writer out = { bytes };
+	struct h_rpc *rpc = h_rpc_new(H_READ_4K);
+	unsigned int i;
+
+	h_answer.two = true;
+	h_begin();
+	h_rpc_start(rpc, 0);
+	h_put(&out, rpc->xid);
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, bytes, out.len, h_call_key(h_peer_call(rpc->xid), 0));
+	h_complete_receive(h_qp);
+	h_expect(h_disconnects, "the module accepts the invalidation of a foreign R_key");
+	h_answer.two = false;
+	h_peer_drop_all();
+	h_settle();
+	end_after_reconnecting(rpc);
+}
+
 /* A message without a byte is a breach, and its Receive is posted again. */
 static void empty_message(void)
 {
@@ -492,6 +520,7 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "probe_refused", probe_refused },
 	{ "probe_finds_nobody", probe_finds_nobody },
 	{ "version_with_foreign_key", version_with_foreign_key },
+	{ "fallback_with_foreign_key", fallback_with_foreign_key },
 	{ "empty_message", empty_message },
 	{ "reply_with_foreign_key", reply_with_foreign_key },
 	{ "overclaimed", overclaimed },
