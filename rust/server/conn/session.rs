@@ -74,13 +74,18 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     let Ok(message) = Message::decode(bytes, &conn.role().limits.wire()) else {
         return false;
     };
-    note_requested(conn, &message);
-    let verdict = conn.with_session(|session, now| session.on_message(&message, now));
-    if let Some(verdict) = &verdict {
+    let heard = conn.with_session(|session, now| {
+        let verdict = session.on_message(&message, now);
+        (verdict, session.settled())
+    });
+    if let Some((verdict, settled)) = &heard {
         report(conn, bytes, &message, verdict);
+        if *settled == Some(Version::Two) {
+            note_requested(conn, &message);
+        }
     }
     conn.pump(qp);
-    let Some(verdict) = verdict else {
+    let Some((verdict, _)) = heard else {
         return false;
     };
     match verdict.take {
