@@ -47,13 +47,13 @@ def ensure(machine: arch.Machine) -> None:
         partial.rename(home)
 
 
-def command(machine: arch.Machine, *, plugins: bool = False) -> list[str]:
-    """Returns the beginning of QEMU's command line for a machine.
+def command(machine: arch.Machine, extra: str = "") -> list[str]:
+    """Returns the beginning of QEMU's command line for a machine, whose end is `extra`.
 
-    `plugins`: whether it loads a TCG plugin. Ours is for the interface of the machine's own QEMU.
+    The plugin ``insncount`` is for the interface of the machine's own QEMU.
     """
     root = _home(machine) / "usr"
-    if plugins or not root.exists():
+    if "insncount" in extra or not root.exists():
         return [machine.program]
     data = [str(root / "share" / name) for name in ("qemu", "seabios")]
     return [str(root / "bin" / machine.program), "-L", data[0], "-L", data[1]]

@@ -74,8 +74,9 @@ def command_line(spec: Spec) -> list[str]:
     # the guest stops with "Oops: int3" when a trace event or a static key is switched.
     accel = "tcg,thread=single" if spec.accel == "tcg" else spec.accel
     cpu = spec.machine.cpu if spec.accel == "tcg" else "host"
-    args = emulator.command(spec.machine, plugins="-plugin" in spec.extra)
-    args += ["-name", spec.name, *_board(spec), "-accel", accel]
+    args = emulator.command(spec.machine, " ".join(spec.extra))
+    args += ["-name", spec.name, *_board(spec)]
+    args += [] if "-accel" in spec.extra else ["-accel", accel]
     args += ["-cpu", cpu, "-smp", str(spec.cpus), "-m", str(spec.memory)]
     args += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
     args += ["-kernel", str(spec.kernel), "-append", kernel_command_line(spec)]

@@ -23,6 +23,7 @@ PACKAGES = {
     "gcc": "gcc",
     "git": "git",
     "groff": "groff-base",
+    "ld": "gcc",
     "make": "make",
     "mkfs.btrfs": "btrfs-progs",
     "mkfs.ext4": "e2fsprogs",

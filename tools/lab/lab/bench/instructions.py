@@ -80,10 +80,10 @@ class Functions:
         return self._names[index] if index >= 0 else "?"
 
 
-def build_plugin() -> Path:
-    """Compiles the plugin into the cache."""
-    source = paths.LAB / "plugin/insncount.c"
-    target = paths.sub("tools") / "insncount.so"
+def build_plugin(name: str = "insncount") -> Path:
+    """Compiles a plugin into the cache."""
+    source = paths.LAB / f"plugin/{name}.c"
+    target = paths.sub("tools") / f"{name}.so"
     if not target.exists() or target.stat().st_mtime < source.stat().st_mtime:
         capture(["gcc", "-O2", "-Wall", "-shared", "-fPIC", "-o", target, source])
     return target

@@ -57,13 +57,6 @@ def _press(version: str) -> Row:
     return Row("pressing connections", 1, measure)
 
 
-def _contention(plan: Plan) -> Row:
-    def measure(pair: Pair, module: str, figures: Figures) -> None:
-        contention.measure(pair, module, plan.version, plan.seconds, figures)
-
-    return Row("contended locks", 3, measure)
-
-
 def _memory(payload: int) -> Row:
     def measure(pair: Pair, module: str, figures: Figures) -> None:
         connections.memory(pair, module, payload, figures)
@@ -80,7 +73,6 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
         "accept": [_accept(plan.version)],
         "many": [Row("a thousand connections", 1, connections.many, connections.PAYLOADS[0])],
         "press": [_press(plan.version)],
-        "contention": [_contention(plan)],
         "fio": [Row(name, 3, _with_mount(measure, plan.version)) for name, measure in jobs],
         "metadata": [Row("metadata", 3, metadata)],
     }
@@ -88,8 +80,9 @@ def _rows(plan: Plan) -> dict[str, list[Row]]:
 
 COSTS, ALLOCATIONS = COUNTED = "costs", "allocations"
 NAMES = (*COUNTED, "memory", "accept", "fio", "metadata")
-#: Rows that take long, or need more processors than the guests of the others have: ``--cpus 4``.
-ON_REQUEST = ("contention", "many", "press")
+CONTENTION = "contention"
+#: Rows that take long.
+ON_REQUEST = (CONTENTION, "many", "press")
 #: QEMU's arguments for a server with enough memory for the rows on request.
 MEMORY = ("-m", "3584")
 
@@ -115,6 +108,8 @@ def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None
     """
     if set(COUNTED) & set(plan.names):
         _count(setup, plan, directory, figures)
+    if CONTENTION in plan.names:
+        _contend(setup, plan, directory, figures)
     rows = [row for name in plan.names for row in _rows(plan).get(name, ())]
     if rows:
         setup = replace(setup, files={**setup.files, **programs.build(setup.kernel.machine)})
@@ -141,6 +136,19 @@ def _count(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
                 _rounds(pair, Row("counting allocations", 1, traced.measure), plan, figures)
     finally:
         counts.unlink(missing_ok=True)
+
+
+def _contend(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None:
+    """Measures the locks for which a server with several processors waits."""
+    out = paths.sub("tmp") / f"lockcount-{time.time_ns()}"
+    try:
+        with _pair(contention.prepared(setup, out), directory / "contention") as pair:
+            counted = contention.Contention(pair, out, plan.version)
+            row = Row("contended locks", 3, counted.measure)
+            _rounds(pair, row, plan, figures)
+            counted.finish(plan.rounds or row.rounds, directory)
+    finally:
+        out.unlink(missing_ok=True)
 
 
 @contextmanager

@@ -17,6 +17,7 @@ from .libraries import Libraries, excess, own_cost
 Table = dict[str, dict[str, float]]
 #: Functions below this number of instructions per RPC with either module are left out.
 _LEAST = 1.0
+_MANGLED = re.compile(r"\b_R\w+")
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def write(
         parts["folders"] += _comparison(title, folders)
         parts["kernel"] += _comparison(title, whole)
     for name, lines in parts.items():
-        (directory / f"{name}.txt").write_text("\n".join(_demangled(lines)) + "\n")
+        (directory / f"{name}.txt").write_text(demangled("\n".join(lines)) + "\n")
 
 
 def _medians(costs: Sequence[dict[str, float]]) -> dict[str, float]:
@@ -116,17 +117,10 @@ def _weight(costs: Sequence[float]) -> float:
     return abs(costs[-1] - costs[0]) if len(costs) > 1 else costs[0]
 
 
-def _demangled(lines: Sequence[str]) -> list[str]:
-    """Replaces the names of Rust functions, which are the last words of the lines."""
-    names = sorted(
-        {words[-1] for line in lines if (words := line.split()) and words[-1][:2] == "_R"}
-    )
+def demangled(text: str) -> str:
+    """Replaces the names of Rust functions in a text."""
+    names = sorted(set(_MANGLED.findall(text)))
     # `core[846817f741e54dfd]::fmt`: the number of the crate says nothing to a reader.
     plain = re.sub(r"\[[0-9a-f]+\]::", "::", capture(["c++filt", *names]) if names else "")
     known = dict(zip(names, plain.splitlines(), strict=True))
-    return [_with_last_word(line, known) for line in lines]
-
-
-def _with_last_word(line: str, known: Mapping[str, str]) -> str:
-    rest, space, last = line.rpartition(" ")
-    return f"{rest}{space}{known.get(last, last)}"
+    return _MANGLED.sub(lambda found: known[found[0]], text)
