@@ -55,6 +55,8 @@ class Options:
     disk: bool = False
     #: Whether the guests may join the Kerberos realm; mounts without `sec=` would then use it.
     realm: bool = False
+    #: Whether there is a third guest with a mount of its own (lab/bystander.py).
+    bystander: bool = False
 
 
 @dataclass
@@ -184,12 +186,13 @@ class Lab:
             export=export(options),
             gdb=settings.gdb(),
             client_memory=options.memory,
+            bystander=options.bystander,
         )
-        with step("booting two guests"):
+        with step(f"booting {'three' if options.bystander else 'two'} guests"):
             pair = self._pair_of(setup, self.directory / f"pair-{self._count + 1:02d}")
         if self.kernel.flavour == "debug":
             # Memory that the boot lost does not count.
-            for guest in (pair.server, pair.client):
+            for guest in pair.guests:
                 guest.sh(f"echo clear > {KMEMLEAK}", timeout=200)
         return pair
 
@@ -212,7 +215,8 @@ class Lab:
             # This precedes any cleanup: the mount is as the scenario left it.
             self._stay(pair, scenario)
         try:
-            pair.client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
+            for client in pair.guests[1:]:
+                client.sh("umount -a -t nfs,nfs4 || umount -a -l -t nfs,nfs4", timeout=60)
             pair.end_capture()
             busy = pair.mounts > scenario.mounts and not failed
             if not expect_reports:
@@ -257,7 +261,7 @@ class Lab:
             "want": pair.starved,
             "iwarp": pair.setup.link == "siw" and settings.server() == "stock",
         }
-        for guest in (pair.server, pair.client):
+        for guest in pair.guests:
             console = guest.console()
             text = console[self._searched.get(guest.name, 0) :]
             self._searched[guest.name] = len(console)
@@ -269,7 +273,7 @@ class Lab:
         """Copies the logs and captures of a failed scenario to a directory of their own."""
         self.kept = self.directory / scenario.name.replace("/", "_")
         self.kept.mkdir(parents=True, exist_ok=True)
-        for guest in (pair.server, pair.client):
+        for guest in pair.guests:
             text = guest.console()[scenario.console_at.get(guest.name, 0) :]
             (self.kept / f"{guest.name}-console.log").write_text(text)
         for number, pcap in enumerate(pair.pcaps):

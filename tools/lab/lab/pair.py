@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from . import gdb, image, paths
+from . import bystander, gdb, image, paths
 from .agent import Exit
 from .disk import Disk
 from .errors import BootError, GuestError
@@ -59,6 +59,8 @@ class Setup:
     gdb: bool = False
     #: Megabytes of the client's memory; 0 for the size of the server's.
     client_memory: int = 0
+    #: Whether there is a third guest, see `bystander`.
+    bystander: bool = False
 
     def kernel_of(self, name: str) -> Kernel:
         """Returns the kernel of a guest, ``client`` or ``server``."""
@@ -162,6 +164,7 @@ class Pair:
         self._vms: list[Vm] = []
         self._sockets = Path(tempfile.mkdtemp(prefix="lab-"))
         self.relay: Relay | None = None
+        self.bystander: Guest | None = None
         #: The disk whose file system the server exports, if it does.
         self.disk: Disk | None = None
         try:
@@ -175,16 +178,27 @@ class Pair:
             self.server = Guest(server, setup.patience)
             client = self._boot("client", CLIENT_ADDRESS, setup.client_module)
             self.client = Guest(client, setup.patience)
+            if setup.bystander:
+                third = self._boot(bystander.NAME, bystander.ADDRESS, setup.client_module)
+                self.bystander = Guest(third, setup.patience)
             for vm in self._vms:
                 vm.wait_boot()
             self.boot_seconds = time.monotonic() - began
-            for guest in (self.server, self.client):
+            for guest in self.guests:
                 guest.need_device(setup.link)
-            self.client.sh("/lab/client-up")
+                if guest is not self.server:
+                    guest.sh("/lab/client-up")
+            if self.bystander:
+                bystander.connect(self.server, setup.link)
             self.start_server()
         except BaseException:
             self.stop()
             raise
+
+    @property
+    def guests(self) -> list[Guest]:
+        """All guests, the server first."""
+        return [self.server, self.client] + ([self.bystander] if self.bystander else [])
 
     def start_server(self) -> None:
         """Loads the server's module and starts nfsd, after a boot or after `crash_server`."""
@@ -218,6 +232,8 @@ class Pair:
 
     def _link_end(self, name: str) -> str:
         """Returns QEMU's end of the cable: guests connect to the relay, or one to the other."""
+        if name == bystander.NAME:
+            return bystander.link_end(self._sockets, server=False)
         if self.relay:
             return f"server=off,addr.type=unix,addr.path={self._sockets}/{name}-end.sock"
         address = f"addr.type=unix,addr.path={self._sockets}/link.sock"
@@ -232,17 +248,22 @@ class Pair:
         spec = self._spec(name, address, payload)
         if name == "client":
             memory = self.setup.client_memory or spec.memory
-            spec = replace(spec, extra=self.setup.client_extra, memory=memory)
+            nice = bystander.NICE if self.setup.bystander else 0
+            spec = replace(spec, extra=self.setup.client_extra, memory=memory, nice=nice)
+        elif name == bystander.NAME:
+            extra = self.setup.client_extra
+            spec = replace(spec, cpus=1, memory=bystander.MEMORY, extra=extra)
         else:
+            extra = bystander.server_card(self._sockets) if self.setup.bystander else ()
             disk = self.disk.arguments if self.disk else ()
-            spec = replace(spec, extra=(*self.setup.server_extra, *disk))
+            spec = replace(spec, extra=(*self.setup.server_extra, *extra, *disk))
         vm = Vm(spec)
         self._vms.append(vm)
         return vm
 
     @property
     def alive(self) -> bool:
-        """Whether both guests still run."""
+        """Whether all guests still run."""
         return all(vm.alive for vm in self._vms)
 
     def load(self, parameters: str = "") -> None:

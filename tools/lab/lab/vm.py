@@ -37,6 +37,8 @@ class Spec:
     cmdline: str = ""
     #: Whether QEMU listens for gdb.
     gdb: bool = False
+    #: The niceness of QEMU.
+    nice: int = 0
     extra: tuple[str, ...] = field(default=())
 
     @property
@@ -48,6 +50,11 @@ class Spec:
         """Returns the path of a Unix socket of this guest's QEMU."""
         return self.sockets / f"{self.name}-{purpose}.sock"
 
+
+#: The properties of a network card. Merged buffers come from a page pool. When rxe frees packets
+#: for a failed queue pair, the pool causes a report on the debug kernel, and a hanging guest on
+#: either kernel (lab-traps.rst).
+CARD = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off,romfile="
 
 #: The words of the kernel's command line for each way in which the RDMA device reaches memory.
 _DMA_WORDS = {
@@ -102,15 +109,12 @@ def command_line(spec: Spec) -> list[str]:
 def _cards(spec: Spec) -> list[str]:
     """Returns QEMU's arguments for the network cards; several share the cable through a hub."""
     mac = "52:54:00:00:{:02d}:" + spec.address.rpartition(".")[2].zfill(2)
-    # Merged buffers come from a page pool. When rxe frees packets for a failed queue pair, the pool
-    # causes a report on the debug kernel, and a hanging guest on either kernel (lab-traps.rst).
-    card = "rx_queue_size=1024,host_mtu=9000,mrg_rxbuf=off,romfile="
     if spec.ports == 1:
-        return ["-device", f"virtio-net-pci,netdev=net0,mac={mac.format(0)},{card}"]
+        return ["-device", f"virtio-net-pci,netdev=net0,mac={mac.format(0)},{CARD}"]
     cards = ["-netdev", "hubport,id=cable,hubid=0,netdev=net0"]
     for port in range(spec.ports):
         cards += ["-netdev", f"hubport,id=port{port},hubid=0"]
-        cards += ["-device", f"virtio-net-pci,netdev=port{port},mac={mac.format(port)},{card}"]
+        cards += ["-device", f"virtio-net-pci,netdev=port{port},mac={mac.format(port)},{CARD}"]
     return cards
 
 
@@ -142,7 +146,8 @@ class Vm:
         spec.directory.mkdir(parents=True, exist_ok=True)
         self._log = (spec.directory / f"{spec.name}-qemu.log").open("w")
         # QEMU ends when this process ends, in whatever way.
-        args = ["setpriv", "--pdeathsig", "TERM", *command_line(spec)]
+        args = ["setpriv", "--pdeathsig", "TERM", "nice", "-n", str(spec.nice)]
+        args += command_line(spec)
         self._process = subprocess.Popen(
             args, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )

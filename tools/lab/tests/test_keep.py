@@ -27,6 +27,7 @@ class FakePair:
         self.setup = SimpleNamespace(link="rxe", dma="none")
         self.client = self._guest("client", console)
         self.server = self._guest("server", "")
+        self.guests = [self.server, self.client]
 
     def _guest(self, name: str, console: str) -> Any:
         def sh(command: str, **_: Any) -> None:
