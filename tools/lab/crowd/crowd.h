@@ -21,7 +21,8 @@ struct member {
 	unsigned char *memory;	/* Receives, then calls */
 	const struct kind *kind;
 	uint32_t xid;		/* of the next call */
-	int granted, outstanding, posted, lost;
+	int depth;		/* calls for which there is room */
+	int granted, outstanding, posted, valid, lost;
 	double stops;		/* when it ceases to take replies; 0: never */
 	double began;		/* when the oldest call that is timed was sent */
 	uint32_t timed;		/* its XID */
@@ -36,6 +37,9 @@ double now(void);
 /* press.c */
 void prepare(const char *kinds, const char *handle);
 void equip(struct member *member, int index);
+void ask(struct member *member);
+int count_valid(void);
+int replies(void);
 void press(struct rdma_event_channel *events, double seconds);
 
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The calls of a crowd that presses: NFSv3 READs and WRITEs, as many at once as the server grants.
+ * The calls of a crowd: a GETATTR of NFSv3 on each connection, or READs and WRITEs, as many at once
+ * as the server grants.
  *
  * All connections share the memory from which WRITEs are read and into which READs are written;
  * the contents are of no interest.
@@ -36,11 +37,12 @@ static struct kind kinds[] = {
 	{ "read1m", PAYLOAD, 0, 0, 0, 0, 0, 0 },
 	{ "write1m", PAYLOAD, 1, 0, 0, 0, 0, 0 },
 	{ "stop", PAYLOAD, 0, 1, 0, 0, 0, 0 },
+	{ "look", 0, 0, 0, 0, 0, 0, 0 },
 };
 #define KINDS	(sizeof(kinds) / sizeof(kinds[0]))
 
 static const struct kind *chosen[KINDS];
-static int choices;
+static int choices, valid;
 static unsigned char handle[64];
 static uint32_t handle_length;
 static struct ibv_pd *pd;
@@ -105,30 +107,32 @@ static void post_receive(struct member *member, uint64_t slot)
 /* Gives a connection its queue pair, its memory, and as many Receives as it asks for credits. */
 void equip(struct member *member, int index)
 {
-	size_t size = CREDITS * (RECEIVE + CALL);
+	const struct kind *kind = chosen[index % choices];
+	int depth = kind->bytes ? CREDITS : 1, slot;
+	size_t size = depth * (RECEIVE + CALL);
 	struct ibv_qp_init_attr attr = {
 		.qp_type = IBV_QPT_RC,
 		.cap = {
-			.max_send_wr = CREDITS, .max_send_sge = 1,
-			.max_recv_wr = CREDITS, .max_recv_sge = 1,
+			.max_send_wr = depth, .max_send_sge = 1,
+			.max_recv_wr = depth, .max_recv_sge = 1,
 		},
 	};
-	int slot;
 
 	if (!pd)
 		share(member->id->verbs);
-	member->kind = chosen[index % choices];
+	member->kind = kind;
+	member->depth = depth;
 	member->xid = (uint32_t)time(NULL) << 20 ^ (uint32_t)index << 20;
 	member->granted = 1;
-	member->memory = aligned_alloc(4096, size);
-	member->cq = ibv_create_cq(member->id->verbs, 2 * CREDITS, member, channel, 0);
+	member->memory = aligned_alloc(4096, (size + 4095) & ~4095ul);
+	member->cq = ibv_create_cq(member->id->verbs, 2 * depth, member, channel, 0);
 	if (!member->memory || !member->cq || ibv_req_notify_cq(member->cq, 0))
 		fatal("ibv_create_cq");
 	member->mr = ibv_reg_mr(pd, member->memory, size, IBV_ACCESS_LOCAL_WRITE);
 	attr.send_cq = attr.recv_cq = member->cq;
 	if (!member->mr || rdma_create_qp(member->id, pd, &attr))
 		fatal("rdma_create_qp");
-	for (slot = 0; slot < CREDITS; slot++)
+	for (slot = 0; slot < depth; slot++)
 		post_receive(member, slot);
 }
 
@@ -139,13 +143,15 @@ static unsigned char *put(unsigned char *at, uint32_t value)
 	return at + sizeof(value);
 }
 
-/* Writes the header of version one, with one chunk of the shared memory. */
+/* Writes the header of version one. A READ or WRITE has one chunk of the shared memory. */
 static unsigned char *put_header(unsigned char *at, struct member *member, uint32_t position)
 {
 	uint32_t address[2] = { (uint64_t)(uintptr_t)payload->addr >> 32,
 				(uintptr_t)payload->addr };
 
-	at = put(put(put(put(at, member->xid), 1), CREDITS), 0);
+	at = put(put(put(put(at, member->xid), 1), member->depth), 0);
+	if (!member->kind->bytes)
+		return put(put(put(at, 0), 0), 0);
 	at = put(at, member->kind->write);
 	at = member->kind->write ? put(at, position) : put(put(at, 1), 1);
 	at = put(put(at, payload->rkey), member->kind->bytes);
@@ -155,10 +161,10 @@ static unsigned char *put_header(unsigned char *at, struct member *member, uint3
 	return member->kind->write ? put(at, 0) : at;
 }
 
-/* Writes a READ or WRITE of NFSv3 by root, up to the data of the WRITE. */
+/* Writes a call of NFSv3 by root, up to the data of a WRITE. */
 static unsigned char *put_call(unsigned char *at, struct member *member)
 {
-	uint32_t procedure = member->kind->write ? 7 : 6, unstable = 0;
+	uint32_t procedure = !member->kind->bytes ? 1 : member->kind->write ? 7 : 6, unstable = 0;
 
 	at = put(put(put(put(at, member->xid), 0), 2), 100003);
 	at = put(put(at, 3), procedure);
@@ -167,15 +173,17 @@ static unsigned char *put_call(unsigned char *at, struct member *member)
 	memcpy(at, handle, handle_length);
 	memset(at + handle_length, 0, -handle_length & 3);
 	at += (handle_length + 3) & ~3u;
+	if (!member->kind->bytes)
+		return at;
 	at = put(put(put(at, 0), 0), member->kind->bytes);
 	return member->kind->write ? put(put(at, unstable), member->kind->bytes) : at;
 }
 
 /* Sends one more call. Its place is free: fewer calls than places are outstanding, in order. */
-static void ask(struct member *member)
+void ask(struct member *member)
 {
-	uint32_t place = member->xid % CREDITS;
-	unsigned char *start = member->memory + CREDITS * RECEIVE + place * CALL, *at;
+	uint32_t place = member->xid % member->depth;
+	unsigned char *start = member->memory + member->depth * RECEIVE + place * CALL, *at;
 	unsigned char scratch[CALL];
 	size_t inner = put_call(scratch, member) - scratch;
 	struct ibv_sge sge = { .addr = (uintptr_t)start, .lkey = member->mr->lkey };
@@ -213,11 +221,13 @@ static void take(struct member *member, const unsigned char *reply, uint32_t len
 {
 	struct kind *kind = (struct kind *)member->kind;
 	/* Of the header, which has the chunk of a READ. */
-	uint32_t words = member->kind->write ? 7 : 13;
+	uint32_t words = member->kind->write || !member->kind->bytes ? 7 : 13;
 	uint32_t status = length >= (words + 7) * 4 ? get(reply + (words + 6) * 4) : 1;
 
 	member->outstanding--;
 	member->granted = get(reply + 8) < CREDITS ? get(reply + 8) : CREDITS;
+	valid += !member->valid && !status;
+	member->valid |= !status;
 	kind->answered++;
 	kind->failed += get(reply + 12) != 0 || status != 0;
 	if (member->began && get(reply) == member->timed) {
@@ -243,7 +253,7 @@ static void complete(struct member *member, const struct ibv_wc *wc)
 		post_receive(member, wc->wr_id);
 }
 
-static void serve(struct member *member)
+static void drain(struct member *member)
 {
 	struct ibv_wc done[32];
 	int found, i;
@@ -251,11 +261,16 @@ static void serve(struct member *member)
 	while (!member->lost && (found = ibv_poll_cq(member->cq, 32, done)) > 0)
 		for (i = 0; i < found && !member->lost; i++)
 			complete(member, &done[i]);
+}
+
+static void serve(struct member *member)
+{
+	drain(member);
 	while (!member->lost && member->outstanding < member->granted && member->posted < CREDITS)
 		ask(member);
 }
 
-static void serve_ready(void)
+static void for_ready(void (*act)(struct member *member))
 {
 	struct ibv_cq *cq;
 	void *context;
@@ -266,8 +281,21 @@ static void serve_ready(void)
 		ibv_ack_cq_events(cq, 1);
 		if (ibv_req_notify_cq(cq, 0))
 			fatal("ibv_req_notify_cq");
-		serve(member);
+		act(member);
 	}
+}
+
+/* Takes the replies that are there. Returns how many connections have made a call with success. */
+int count_valid(void)
+{
+	for_ready(drain);
+	return valid;
+}
+
+/* Returns the file descriptor that is readable when there are replies. */
+int replies(void)
+{
+	return channel->fd;
 }
 
 static void report(double seconds)
@@ -310,7 +338,7 @@ void press(struct rdma_event_channel *events, double seconds)
 				members[n].lost |= members[n].id == event->id;
 			rdma_ack_cm_event(event);
 		}
-		serve_ready();
+		for_ready(serve);
 	}
 	report(now() - began);
 }

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0
 """Many connections to the server at once (`tools/lab/crowd`).
 
-Nothing is sent on them, or as much as the server takes.
+One call is made on each, or as many as the server takes.
 """
 
 from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -26,8 +26,9 @@ def crowd(pair: Pair, count: int) -> Iterator[float]:
     # Errors
     `GuestError` if the server refused a connection.
     """
+    handle = _handle(pair)
     before = queue_pairs(pair.server)
-    command = f"exec /lab/crowd {SERVER_ADDRESS} {count} > {_OUTPUT}"
+    command = f"exec /lab/crowd {SERVER_ADDRESS} {count} {handle} > {_OUTPUT}"
     pid = pair.client.vm.start(command)
     try:
         yield _established(pair, pid, count)
@@ -59,18 +60,16 @@ class Pressed:
 class Pressing:
     """A crowd whose connections ask for as much as the server grants."""
 
-    def __init__(self, pair: Pair, count: int, seconds: float) -> None:
-        """Starts `count` connections, which press for `seconds`.
+    def __init__(
+        self, pair: Pair, count: int, seconds: float, kinds: Sequence[str] = KINDS
+    ) -> None:
+        """Starts `count` connections of these kinds, which press for `seconds`.
 
         # Errors
         `GuestError` if the server refused a connection.
         """
         self._pair, self._seconds = pair, seconds
-        pair.server.sh(f"cd /srv/export && head -c 1M /dev/urandom > {FILE} && chmod 666 {FILE}")
-        handle_of = f"nfs_calls.export_handle('{SERVER_ADDRESS}', b'/export/{FILE}')"
-        look = f"import nfs_calls; print({handle_of}.hex())"
-        handle = pair.client.sh(f'cd /lab && python3 -c "{look}"').strip()
-        words = f"{SERVER_ADDRESS} {count} {','.join(KINDS)} {handle} {seconds}"
+        words = f"{SERVER_ADDRESS} {count} {_handle(pair)} {','.join(kinds)} {seconds}"
         pair.client.sh(f"rm -f {_OUTPUT}")
         self._pid = pair.client.vm.start(f"exec /lab/crowd {words} > {_OUTPUT}")
         #: Seconds until all connections were established.
@@ -88,6 +87,15 @@ class Pressing:
     def leave(self) -> None:
         """Ends the connections."""
         self._pair.client.run("pkill -x crowd")
+
+
+def _handle(pair: Pair) -> str:
+    """Returns the handle of the file, which the first call makes."""
+    make = f"head -c 1M /dev/urandom > {FILE} && chmod 666 {FILE}"
+    pair.server.sh(f"cd /srv/export && {{ [ -s {FILE} ] || {make}; }}")
+    handle_of = f"nfs_calls.export_handle('{SERVER_ADDRESS}', b'/export/{FILE}')"
+    look = f"import nfs_calls; print({handle_of}.hex())"
+    return pair.client.sh(f'cd /lab && python3 -c "{look}"').strip()
 
 
 def fared(text: str) -> dict[str, Pressed]:

@@ -28,7 +28,7 @@ CLOSING = 10.0
 @pytest.mark.plain_only
 @pytest.mark.timeout(1200)
 def test_ageing(pair: Pair) -> None:
-    """Connections on which nothing is sent are closed within 13 minutes, and cost nothing then."""
+    """Connections that make no further call are closed within 13 minutes, and cost nothing then."""
     with crowd(pair, CROWD):
         pass
     before, free = queue_pairs(pair.server), free_kilobytes(pair.server)
