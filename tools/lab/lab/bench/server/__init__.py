@@ -114,7 +114,7 @@ def measure(setup: Setup, plan: Plan, directory: Path, figures: Figures) -> None
     if rows:
         setup = replace(setup, files={**setup.files, **programs.build(setup.kernel.machine)})
         if set(ON_REQUEST) & set(plan.names):
-            setup = replace(setup, server_extra=MEMORY)
+            setup = replace(setup, server_extra=MEMORY, bystander="press" in plan.names)
         with _pair(setup, directory) as pair:
             for row in rows:
                 _rounds(pair, row, plan, figures)

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from ... import bystander
 from ...crowd import KINDS, Pressing, await_queue_pairs, crowd, queue_pairs
 from ...memory import free_kilobytes, page_kilobytes
 from ...pair import MOUNT_POINT, Guest, Pair
@@ -16,10 +17,15 @@ from .turns import mounted
 
 PAYLOADS = (256 << 10, 1 << 20, 4 << 20)
 IDLE, CROWD, MANY, PRESSING = 16, 48, 1000, 120
-#: Seconds within which the program that looks must end.
-_PATIENCE = 60.0
+#: Seconds within which the program that looks must end: its last look may take long.
+_PATIENCE = 120.0
 #: Seconds of the measurement without a crowd.
 _QUIET = 3.0
+#: Seconds for which connections work before they are idle again, and until the server has freed
+#: what it keeps for further calls.
+_BUSY, _REST = 3.0, 25.0
+#: The kinds of connections that take all replies.
+_TAKING = tuple(kind for kind in KINDS if kind != "stop")
 #: Seconds for which a crowd presses.
 _PRESSURE = 30.0
 
@@ -39,7 +45,10 @@ def _slab_kilobytes(guest: Guest) -> int:
 
 
 def memory(pair: Pair, module: str, payload: int, figures: Figures) -> None:
-    """Measures the memory of idle connections at the payload that the server offers now."""
+    """Measures the memory of idle connections at the payload that the server offers now.
+
+    Then the same after all of them have worked.
+    """
     title = f"idle connection, {payload >> 10} KiB payload"
     # The first connections fill caches of the kernel.
     with crowd(pair, 4):
@@ -52,6 +61,25 @@ def memory(pair: Pair, module: str, payload: int, figures: Figures) -> None:
     figures.note(f"{title}, all but the queues", "KiB", module, (used - device) / count)
     figures.note(f"{title}, slab", "KiB", module, slab / count)
     figures.note(f"{title}, queues of the device", "KiB", module, device / count)
+    # This also makes the file.
+    with _worked(pair, 4):
+        pass
+    before = _usage(pair.server)
+    with _worked(pair, IDLE):
+        time.sleep(_REST)
+        used, _, device, count = _usage(pair.server, before)
+    figures.note(f"{title}, after work", "KiB", module, (used - device) / count)
+
+
+@contextmanager
+def _worked(pair: Pair, count: int) -> Iterator[None]:
+    """Keeps connections open inside the block that have done all that the server granted."""
+    before = queue_pairs(pair.server)
+    pressing = Pressing(pair, count, _BUSY, _TAKING)
+    pressing.finish()
+    yield
+    pressing.leave()
+    await_queue_pairs(pair.server, before)
 
 
 def _usage(guest: Guest, before: Sequence[int] = (0, 0, 0, 0)) -> tuple[int, ...]:
@@ -67,9 +95,9 @@ def accept(pair: Pair, module: str, version: str, figures: Figures) -> None:
     title = f"{CROWD} connections"
     pair.server.sh("touch /srv/export/looks")
     with mounted(pair, version, "actimeo=0"):
-        with looking(pair) as quiet:
+        with looking(pair.client) as quiet:
             time.sleep(_QUIET)
-        with looking(pair) as crowded, crowd(pair, CROWD) as seconds:
+        with looking(pair.client) as crowded, crowd(pair, CROWD) as seconds:
             pass
     figures.note(f"{title}, established in", "s", module, seconds)
     figures.note(f"{title}, longest GETATTR meanwhile", "ms", module, crowded[0] * 1000)
@@ -96,17 +124,17 @@ def many(pair: Pair, module: str, figures: Figures) -> None:
 
 
 def press(pair: Pair, module: str, version: str, figures: Figures) -> None:
-    """Measures a mount beside connections that ask for as much as the server grants."""
+    """Measures a third guest's mount beside connections that ask for as much as they may."""
     title = f"{PRESSING} pressing connections"
     pair.server.sh("touch /srv/export/looks")
-    with mounted(pair, version, "actimeo=0"):
-        with looking(pair) as quiet:
+    with bystander.mounted(pair, version) as guest:
+        with looking(guest) as quiet:
             time.sleep(_QUIET)
         before, free = queue_pairs(pair.server), free_kilobytes(pair.server)
         pressing = Pressing(pair, PRESSING, _PRESSURE)
-        with looking(pair) as pressed:
+        with looking(guest) as pressed:
             time.sleep(_PRESSURE / 2)
-            used = free - free_kilobytes(pair.server)
+        used = free - free_kilobytes(pair.server)
         fared = pressing.finish()
         pressing.leave()
         await_queue_pairs(pair.server, before)
@@ -120,21 +148,21 @@ def press(pair: Pair, module: str, version: str, figures: Figures) -> None:
 
 
 @contextmanager
-def looking(pair: Pair) -> Iterator[list[float]]:
-    """Calls GETATTR all the time inside the block.
+def looking(guest: Guest) -> Iterator[list[float]]:
+    """Calls GETATTR all the time inside the block, on a guest's mount.
 
     Yields a list that has the longest time and the median in seconds after the block.
     """
     stop = "/run/looks.stop"
-    pair.client.sh(f"rm -f {stop}")
-    pid = pair.client.vm.start(f"exec python3 /lab/latency.py {MOUNT_POINT}/looks {stop}")
+    guest.sh(f"rm -f {stop}")
+    pid = guest.vm.start(f"exec python3 /lab/latency.py {MOUNT_POINT}/looks {stop}")
     times: list[float] = []
     # The interpreter needs some time to start.
     time.sleep(1)
     try:
         yield times
     finally:
-        pair.client.sh(f"touch {stop}")
-        done = pair.client.vm.agent.wait(pid, _PATIENCE)
+        guest.sh(f"touch {stop}")
+        done = guest.vm.agent.wait(pid, _PATIENCE)
     _, longest, median = map(float, done.stdout.split())
     times += [longest, median]
