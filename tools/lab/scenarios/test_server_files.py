@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Operations of NFSv4.2 on an export that is a disk, and two transports to one export."""
+"""Operations of NFSv4.2 on an export that is a disk."""
 
 from __future__ import annotations
 
@@ -8,13 +8,11 @@ import pytest
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
-from lab.worker import Worker
 
 pytestmark = [pytest.mark.server, pytest.mark.full]
 
 DISK = pytest.mark.parametrize("pair", [Options(disk=True)], indirect=True)
-VERIFY, LIMIT = "python3 /lab/verify.py", 400
-TCP = "/mnt/tcp"
+LIMIT = 400
 #: Copies, clones, holes and attributes, each compared with what it must be.
 OPERATIONS = f"""
 import errno, fcntl, os, random, sys
@@ -113,24 +111,3 @@ def test_operations(pair: Pair, counters: Counters) -> None:
     for name in ("COPY", "SEEK", "ALLOCATE", "DEALLOCATE", "READ", "SETXATTR"):
         assert done[name] > 0, name
     pair.umount()
-
-
-@DISK
-def test_both_transports(pair: Pair) -> None:
-    """A mount by TCP and a mount by RDMA of one export see the same bytes, and work at a time."""
-    pair.server.sh("rm -rf /srv/export/*")
-    pair.mount("4.2")
-    options = "vers=3,proto=tcp,nosharecache"
-    pair.client.sh(f"mkdir -p {TCP}; mount -o {options} server:/export {TCP}", timeout=LIMIT)
-    workers = Worker(pair, "by-rdma"), Worker(pair, "by-tcp", at=TCP)
-    for writer, reader, suite in ((MOUNT_POINT, TCP, "sizes"), (TCP, MOUNT_POINT, "offsets")):
-        pair.client.sh(f"{VERIFY} write {suite} {writer}/{suite}", timeout=LIMIT)
-        pair.client.sh("sync")
-        pair.client.sh(f"{VERIFY} check {suite} {reader}/{suite}", timeout=LIMIT)
-    for worker in workers:
-        worker.await_progress(60, LIMIT)
-        assert "errors=0" in worker.finish()
-    stats = pair.client.read("/proc/self/mountstats")
-    assert "xprt:\ttcp" in stats and "xprt:\trdma" in stats
-    for at in (TCP, MOUNT_POINT):
-        pair.umount(at)
