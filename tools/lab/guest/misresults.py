@@ -95,22 +95,47 @@ def small_read4(link, size, room, *behind):
 class Session:
     """A session of NFSv4.1 or NFSv4.2."""
 
-    def __init__(self, link, minor, owner):
+    def __init__(self, link, minor, owner, longest=4096):
         self._link, self._minor, self._number = link, minor, 0
         reply = link.ask(nfs_calls.exchange_id(link.xid(), owner, minor=minor))
         client, sequence = nfs_calls.exchanged(reply.body)
-        reply = link.ask(nfs_calls.create_session(link.xid(), client, sequence, minor=minor))
+        sizes = {"minor": minor, "longest": longest}
+        reply = link.ask(nfs_calls.create_session(link.xid(), client, sequence, **sizes))
         self._session = nfs_calls.first_result(reply.body)[:16]
 
-    def read(self, read, room, *behind):
-        """Reads from `data` with a Write chunk of `room` bytes; returns the outcome."""
+    def judge(self, chunks, read, *behind):
+        """Reads from `data` with these chunk lists; returns the outcome and the reply."""
         self._number += 1
-        region = memory(self._link)
         path = nfs_calls.path4(b"export", b"hostile", b"data")
         xid = self._link.xid()
         slot = xid, self._session, self._number
         body = nfs_calls.in_session(*slot, *path, read, *behind, minor=self._minor)
-        return self._link.judge(header(xid) + lists(writes=[[region.at(0, room)]]) + body, 20)[0]
+        return self._link.judge(header(xid) + chunks + body, 20)
+
+    def read(self, read, room, *behind):
+        """Reads from `data` with a Write chunk of `room` bytes; returns the outcome."""
+        region = memory(self._link)
+        return self.judge(lists(writes=[[region.at(0, room)]]), read, *behind)[0]
+
+    def read_plus(self, offset, count, form):
+        """Reads by READ_PLUS; returns whether the bytes are those of the file.
+
+        `form`: ``inline``, ``write``, ``reply`` for the chunk that the call offers.
+        """
+        region = memory(self._link)
+        offered = {
+            "inline": {},
+            "write": {"writes": [[region.at()]]},
+            "reply": {"reply": [region.at()]},
+        }
+        read = nfs_calls.read4(offset, count, nfs_calls.V4_READ_PLUS)
+        found, reply = self.judge(lists(**offered[form]), read)
+        if reply is None or found not in (ANSWERED, "long reply"):
+            return found
+        filled = sum(chunk[0][1] for chunk in [*reply.writes, reply.reply] if chunk)
+        text = reply.body + (self._link.peek(region, 0, filled) if filled else b"")
+        wanted = pattern(offset, min(count, PAYLOAD - offset))
+        return ANSWERED if wanted in text else f"{len(text)} bytes without those of the file"
 
 
 def small_write_chunks(link):
@@ -150,6 +175,18 @@ def small_session(link):
         yield f"READ_PLUS of {size}, and more", sessions[1].read(plus, PAYLOAD, attributes)
         yield f"honest work after {size}", honest(link, other)
     other.peer.kill()
+
+
+def read_plus(link):
+    """Reads by READ_PLUS, which Linux does not send over RDMA, and compares the bytes."""
+    after_grace(link)
+    session = Session(link, 2, b"read plus", 1 << 17)
+    for offset, count in ((256, 1000), (4097, 1), (4096, 3001), (PAYLOAD - 777, 2000)):
+        for form in ("inline", "write", "reply"):
+            yield f"{count} at {offset}, {form}", session.read_plus(offset, count, form)
+    for offset in (4096, 70001):
+        for form in ("write", "reply"):
+            yield f"65536 at {offset}, {form}", session.read_plus(offset, 65536, form)
 
 
 def no_result(link):
@@ -278,4 +315,5 @@ RESULTS = [
         112, "no-result", no_result, {"none": CHUNK, "reply": CHUNK, "dead": CLOSED, "": ANSWERED}
     ),
     Case(115, "bytes-of-others", others_bytes, ANSWERED),
+    Case(124, "read-plus", read_plus, ANSWERED),
 ]

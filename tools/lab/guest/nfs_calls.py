@@ -90,9 +90,12 @@ def exchange_id(xid, owner, *, minor=1):
     return compound(xid, operation + opaque(owner) + words(0, 0, 0), minor=minor)
 
 
-def create_session(xid, client, sequence, *, minor=1):
-    """Returns the call that makes a session whose callbacks come over the same connection."""
-    channel = words(0, 4096, 4096, 4096, 8, 4, 0)
+def create_session(xid, client, sequence, *, minor=1, longest=4096):
+    """Returns the call that makes a session whose callbacks come over the same connection.
+
+    `longest`: the bytes of the longest call and reply.
+    """
+    channel = words(0, longest, longest, 4096, 8, 4, 0)
     back_channel = 2
     arguments = client + words(sequence, back_channel) + channel * 2 + words(0x40000000, 1, 0)
     return compound(xid, words(V4_CREATE_SESSION) + arguments, minor=minor)

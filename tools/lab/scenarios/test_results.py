@@ -85,3 +85,13 @@ def test_bytes_of_others(pair: Pair) -> None:
     links = pair.server.sh("find /srv/export/hostile -type l -printf '%l\\n'")
     assert "not yours" not in links
     pair.server.sh("find /srv/export/hostile -type l -delete")
+
+
+@pytest.mark.server
+@pytest.mark.full
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
+def test_read_plus(pair: Pair) -> None:
+    """READ_PLUS returns the bytes of the file, inline and by either kind of chunk."""
+    requester.prepare(pair)
+    requester.play(pair, "124-read-plus", LIMIT)
