@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import errno
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -112,76 +111,45 @@ def test_cache_modes(pair: Pair, counters: Counters, version: str, read: int, wr
     pair.umount()
 
 
-#: Writes blocks of 1 MiB until an error; prints how many are whole, and the errors of a write and
-#: at the end. A write may be short, and the next one tells why.
-FILL = f"""
-import mmap, os, random, sys
-file = os.open("{MOUNT_POINT}/" + sys.argv[1], os.O_WRONLY | os.O_CREAT | int(sys.argv[2]))
-done = error = last = 0
-try:
-    for done in range({WHOLE}):
-        with mmap.mmap(-1, 1 << 20) as buffer:
-            buffer[:] = random.Random(done).randbytes(1 << 20)
-            at = 0
-            while at < 1 << 20:
-                with memoryview(buffer)[at:] as view:
-                    at += os.pwrite(file, view, (done << 20) + at)
-    done = {WHOLE}
-except OSError as err:
-    error = err.errno
-for end in (os.fsync, os.close):
-    try:
-        end(file)
-    except OSError as err:
-        last = err.errno
-print(done, error, last)
-"""
-#: Compares the first blocks of such a file.
-FILLED = """
-import random, sys
-with open(sys.argv[1], "rb") as file:
-    for index in range(int(sys.argv[2])):
-        if file.read(1 << 20) != random.Random(index).randbytes(1 << 20):
-            sys.exit(f"MiB {index} differs")
-"""
+def _fill(pair: Pair, how: str) -> tuple[int, int, int]:
+    """Writes a file until an error; returns whole MiB, the error of a write, and that of fsync.
 
-
-def _fill(pair: Pair, name: str, flags: int) -> tuple[int, int, int]:
-    """Writes a file until an error; returns whole MiB, the error of a write, and that of fsync."""
-    said = pair.client.sh(f"python3 - {name} {flags}", stdin=FILL.encode(), timeout=LIMIT)
+    `how`: ``direct`` or ``cached``, which is also the name of the file.
+    """
+    words = f"write {MOUNT_POINT}/{how} {WHOLE} {how}"
+    said = pair.client.sh(f"python3 /lab/fill.py {words}", timeout=LIMIT)
     done, error, last = map(int, said.split())
     return done, error, last
 
 
 def _filled(pair: Pair, name: str, count: int) -> None:
     """Checks on the server the blocks that `_fill` has written."""
-    pair.server.sh(f"python3 - /srv/export/{name} {count}", stdin=FILLED.encode(), timeout=LIMIT)
+    pair.server.sh(f"python3 /lab/fill.py check /srv/export/{name} {count}", timeout=LIMIT)
 
 
 @DISK
 @VERSIONS
 def test_full_disk(pair: Pair, counters: Counters, version: str) -> None:
     """A writer learns that the disk is full, by write() or fsync(), and has lost nothing else."""
-    o_direct = os.O_DIRECT
     pair.server.sh("rm -rf /srv/export/*; sync")
     pair.server.sh(
         "free=$(df --output=avail -k /srv/export | tail -1);"
         " fallocate -l $((free - 10240))K /srv/export/ballast"
     )
     pair.mount(version)
-    done, error, _ = _fill(pair, "direct", o_direct)
+    done, error, _ = _fill(pair, "direct")
     print(f"past the cache: {done} MiB, errno {error}")
     assert 0 < done < WHOLE
     assert error == errno.ENOSPC
     _filled(pair, "direct", done)
     pair.client.sh(f"rm {MOUNT_POINT}/direct; sync")
-    done, error, last = _fill(pair, "cached", 0)
+    done, error, last = _fill(pair, "cached")
     print(f"through the cache: {done} MiB, errno {error}, at the end {last}")
     assert errno.ENOSPC in (error, last)
     pair.server.sh("rm /srv/export/ballast; sync")
-    assert _fill(pair, "cached", 0) == (WHOLE, 0, 0)
+    assert _fill(pair, "cached") == (WHOLE, 0, 0)
     _filled(pair, "cached", WHOLE)
-    assert _fill(pair, "direct", o_direct) == (WHOLE, 0, 0)
+    assert _fill(pair, "direct") == (WHOLE, 0, 0)
     _filled(pair, "direct", WHOLE)
     assert counters.connects() == 1
     pair.umount()
