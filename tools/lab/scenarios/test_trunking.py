@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-2.0
+"""A mount of NFSv4.2 over two addresses of its server (`max_connect=2`), one of which may be lost.
+
+SUNRPC keeps the transport to an address that is lost, so calls that it has given to this transport
+wait, as over TCP.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from lab.harness import Options
+from lab.nfsrdma import TOOL, install
+from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
+from lab.worker import Worker
+
+pytestmark = [
+    pytest.mark.both_roles,
+    pytest.mark.full,
+    pytest.mark.rxe_only,
+    # The server's two devices have queue pairs of the same numbers.
+    pytest.mark.breaks_rules,
+    pytest.mark.parametrize("pair", [Options(ports=2)], indirect=True),
+]
+
+#: The address of the server's second port, and the place of its mount.
+OTHER_ADDRESS, OTHER = "10.0.0.101", "/mnt/other"
+VERIFY, LIMIT = "python3 /lab/verify.py", 400
+#: Seconds that calls over a lost address are watched.
+AWAY = 8.0
+#: How the server loses its second address, and gets it back.
+LOSSES = {
+    "device": ("rdma link del rxe1", "rdma link add rxe1 type rxe netdev eth1"),
+    "address": (
+        "ip addr del 10.0.0.101/24 dev eth1",
+        "ip addr add 10.0.0.101/24 dev eth1; ip neigh flush dev eth1",
+    ),
+}
+
+
+def _mount(pair: Pair, nconnect: int = 1) -> None:
+    """Mounts the export by both addresses, which gives one mount with transports to both."""
+    options = f"max_connect=2,nconnect={nconnect}"
+    pair.server.sh("rm -rf /srv/export/*")
+    pair.mount("4.2", options=options)
+    words = f"vers=4.2,proto=rdma,port=20049,{options}"
+    pair.client.sh(
+        f"mkdir -p {OTHER}; mount -t nfs -o {words} {OTHER_ADDRESS}:/export {OTHER}", timeout=120
+    )
+    _await_connections(pair, [nconnect, 1])
+
+
+def _connections(pair: Pair) -> list[int]:
+    """Returns how many connections lead to each address of the server."""
+    shown = pair.client.sh("rdma resource show cm_id | grep -F 'state CONNECT' || true")
+    return [shown.count(f"dst-addr {at}:20049 ") for at in (SERVER_ADDRESS, OTHER_ADDRESS)]
+
+
+def _await_connections(pair: Pair, wanted: list[int], limit: float = 60) -> None:
+    """Waits until the addresses have these numbers of connections."""
+    deadline = time.monotonic() + limit * pair.setup.patience
+    while (found := _connections(pair)) != wanted:
+        assert time.monotonic() < deadline, f"connections by address: {found}, not {wanted}"
+        time.sleep(0.2)
+
+
+def _umount(pair: Pair) -> None:
+    for at in (OTHER, MOUNT_POINT):
+        pair.umount(at)
+
+
+def _bytes(pair: Pair) -> list[int]:
+    """Returns how many bytes the queue pairs at each address of the server have received."""
+    counters = "/sys/class/net/eth%d/statistics/rx_bytes"
+    return [int(pair.server.read(counters % port)) for port in (0, 1)]
+
+
+@pytest.mark.parametrize("nconnect", [1, 2])
+def test_joined(pair: Pair, nconnect: int) -> None:
+    """Both mounts are one, whose calls go to both addresses in turn; all bytes are right."""
+    _mount(pair, nconnect)
+    worker = Worker(pair)
+    before = _bytes(pair)
+    for suite in ("sizes", "direct"):
+        pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
+        pair.client.sh("sync; echo 3 > /proc/sys/vm/drop_caches")
+        pair.client.sh(f"{VERIFY} check {suite} {OTHER}/{suite}", timeout=LIMIT)
+        pair.server.sh(f"{VERIFY} check {suite} /srv/export/{suite}", timeout=LIMIT)
+    carried = [after - first for first, after in zip(before, _bytes(pair), strict=True)]
+    said = worker.finish()
+    share = carried[1] / sum(carried)
+    print(f"{carried} bytes by address, {share:.2f} of them by the second one; {said}")
+    assert "errors=0" in said
+    assert abs(share - 1 / (nconnect + 1)) < 0.15
+    assert _connections(pair) == [nconnect, 1]
+    _umount(pair)
+
+
+@contextmanager
+def _lost(pair: Pair, loss: str) -> Iterator[None]:
+    """Takes the server's second address away for as long as the block runs."""
+    pair.server.sh(LOSSES[loss][0], timeout=120)
+    try:
+        yield
+    finally:
+        pair.server.sh(LOSSES[loss][1])
+
+
+@pytest.mark.by_the_clock
+@pytest.mark.parametrize("loss", LOSSES)
+def test_address_returns(pair: Pair, loss: str) -> None:
+    """Calls that wait for a lost address are sent again when it is back; none fails."""
+    _mount(pair)
+    worker = Worker(pair)
+    with _lost(pair, loss):
+        time.sleep(AWAY)
+        before = worker.progress()
+        time.sleep(AWAY)
+        waiting = worker.progress() == before
+    took = worker.await_progress(60, 120)
+    print(f"the work {'waited' if waiting else 'went on'}; at work again after {took:.1f} s")
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    _await_connections(pair, [1, 1])
+    # Without the address, the calls that have its transport wait, and with them all threads.
+    assert waiting
+    _umount(pair)
+
+
+@pytest.mark.by_the_clock
+def test_transport_is_removed(pair: Pair) -> None:
+    """An administrator removes the transport to a lost address, and the work goes on."""
+    install(pair)
+    _mount(pair)
+    worker = Worker(pair)
+    with _lost(pair, "device"):
+        time.sleep(AWAY)
+        other = f"grep -l {OTHER_ADDRESS} /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma/dstaddr"
+        name = pair.client.sh(other).split("/")[-2].rpartition("-")[0]
+        pair.client.sh(f"{TOOL} rails --remove {name} {MOUNT_POINT}", timeout=100)
+        print(f"at work again after {worker.await_progress(60, 60):.1f} s")
+    said = worker.finish()
+    print(said)
+    assert "errors=0" in said
+    assert _connections(pair) == [1, 0]
+    _umount(pair)
+
+
+#: Seconds within which SUNRPC must release the transports.
+LET_GO = 120.0
+READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
+
+
+@pytest.mark.by_the_clock
+def test_forced_umount(pair: Pair) -> None:
+    """`umount -f` ends the calls that wait for a lost address, and the module can be unloaded."""
+    _mount(pair)
+    pair.client.sh(f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=8 oflag=direct status=none")
+    with _lost(pair, "device"):
+        readers = [pair.client.vm.start(READ) for _ in range(2)]
+        time.sleep(AWAY)
+        assert all(pair.client.vm.agent.poll(reader) is None for reader in readers)
+        began = time.monotonic()
+        # It ends the calls in flight, but the readers still use the mount.
+        pair.client.run(f"umount -f {OTHER}; umount -f {MOUNT_POINT}", timeout=60)
+        for reader in readers:
+            assert pair.client.vm.agent.wait(reader, 30).status not in (0, 124, 137)
+        for at in (OTHER, MOUNT_POINT):
+            pair.client.run(f"umount -f {at}", timeout=60)
+            assert pair.client.run(f"mountpoint -q {at}", timeout=20).status != 0
+        print(f"forced in {time.monotonic() - began:.1f} s")
+        began = time.monotonic()
+        pair.unload(LET_GO)
+        print(f"unloaded after {time.monotonic() - began:.1f} s")
+    pair.load()
+    _mount(pair)
+    pair.client.sh(READ)
+    _umount(pair)
