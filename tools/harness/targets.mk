@@ -5,8 +5,8 @@
 HARNESS := tools/harness/run
 
 # Targets of make fuzz that run the module's object.
-OBJECT_FUZZ_TARGETS := client_one client_two client_old client_slow server_one server_two \
-	server_iwarp server_old
+OBJECT_FUZZ_TARGETS := client_one client_two client_old client_slow client_iwarp \
+	server_one server_two server_iwarp server_old server_short
 
 .PHONY: check-fast check-harness bench-path fuzz-object fuzz-coverage
 

@@ -17,8 +17,8 @@ from lab import paths
 from . import build
 
 TARGETS = (
-    *("client_one", "client_two", "client_old", "client_slow"),
-    *("server_one", "server_two", "server_iwarp", "server_old"),
+    *("client_one", "client_two", "client_old", "client_slow", "client_iwarp"),
+    *("server_one", "server_two", "server_iwarp", "server_old", "server_short"),
 )
 #: The first inputs, a line of events for each.
 SEEDS = build.HARNESS / "seeds.txt"
@@ -27,7 +27,7 @@ LONGEST = 512
 #: Seconds after which an input counts as a hang.
 HANG = 20
 #: Executions of the short run, and the number that determines its inputs.
-SMOKE_RUNS, SMOKE_SEED = 3000, 1
+SMOKE_RUNS, SMOKE_SEED = 2400, 1
 
 
 def _home(name: str) -> Path:

@@ -33,6 +33,8 @@ static void guess(struct h_qp *qp, u32 xid)
 
 static void hear(struct h_qp *qp, u32 xid)
 {
+	if (h_heard(qp, xid))
+		h_requester_doubt(qp, xid);
 	qp->heard[qp->heard_count++ % ARRAY_SIZE(qp->heard)] = xid;
 }
 

@@ -18,9 +18,9 @@ static const struct rpc_timeout timeouts = {
 	.to_maxval = 60 * HZ,
 	.to_retries = 2,
 };
-static unsigned int calls_counted[H_KINDS];
+static unsigned int calls_counted[H_ALL_KINDS];
 static const struct rpc_version version = {
-	.number = 3, .nrprocs = H_KINDS, .procs = h_procedures, .counts = calls_counted,
+	.number = 3, .nrprocs = H_ALL_KINDS, .procs = h_procedures, .counts = calls_counted,
 };
 static const struct rpc_version *versions[] = { NULL, NULL, NULL, &version };
 static struct rpc_stat statistics;
@@ -67,7 +67,7 @@ void h_client_init(struct rpc_xprt *xprt)
 	h_clnt.cl_procinfo = h_procedures;
 	h_clnt.cl_prog = program.number;
 	h_clnt.cl_vers = 3;
-	h_clnt.cl_maxproc = H_KINDS;
+	h_clnt.cl_maxproc = H_ALL_KINDS;
 	h_clnt.cl_program = &program;
 	h_clnt.cl_stats = &statistics;
 	h_clnt.cl_timeout = &timeouts;
@@ -97,14 +97,14 @@ static void call_done(struct rpc_task *task, void *data)
 /* Benchmarks reuse memory at once, and compare nothing. */
 static u64 sum_of(const struct h_rpc *rpc)
 {
-	u32 i, len = h_payloads ? max(rpc->kind->send_pages, rpc->kind->receive_pages) : 0;
-	u64 sum = len;
+	u32 n, i, pages = h_payloads ? rpc->page_count : 0;
+	u64 sum = pages;
 
-	/* All payloads are multiples of eight bytes. */
-	for (i = 0; i < len; i += 8) {
-		const u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
+	for (n = 0; n < pages; n++) {
+		const u64 *words = page_address(rpc->pages[n]);
 
-		sum = (sum ^ *(const u64 *)(page + (i & ~PAGE_MASK))) * 0x100000001b3ull;
+		for (i = 0; i < PAGE_SIZE / sizeof(*words); i++)
+			sum = (sum ^ words[i]) * 0x100000001b3ull;
 	}
 	return sum;
 }
@@ -151,18 +151,30 @@ static void take_pages(struct h_rpc *rpc, u32 bytes)
 	}
 }
 
+u8 *h_rpc_payload(const struct h_rpc *rpc, u32 offset, u32 *len)
+{
+	u32 at = rpc->kind->offset + offset;
+	u8 *page = page_address(rpc->pages[at >> PAGE_SHIFT]);
+
+	/* The contents change where the payload, not its memory, has a whole number of pages. */
+	*len = min3(*len, (u32)(PAGE_SIZE - at % PAGE_SIZE), (u32)(PAGE_SIZE - offset % PAGE_SIZE));
+	return page + at % PAGE_SIZE;
+}
+
 static void fill_pages(struct h_rpc *rpc)
 {
-	u32 i;
+	u32 done, n, len = rpc->kind->send_pages;
 
-	for (i = 0; i < rpc->kind->send_pages && h_payloads; i++) {
-		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
+	for (done = 0; done < len; done += n) {
+		u8 *bytes;
 
-		page[i & ~PAGE_MASK] = h_payload_byte(i, rpc->seed);
+		n = len - done;
+		bytes = h_rpc_payload(rpc, done, &n);
+		h_payload_fill(bytes, done, n, rpc->seed);
 	}
 }
 
-struct h_rpc *h_rpc_new(enum h_kind_number kind)
+struct h_rpc *h_rpc_new(u32 kind)
 {
 	struct h_rpc *rpc = u_alloc(sizeof(*rpc), NULL);
 
@@ -172,7 +184,8 @@ struct h_rpc *h_rpc_new(enum h_kind_number kind)
 	rpc->seed = ++numbers;
 	init_waitqueue_head(&rpc->wait);
 	if (rpc->kind->send_pages || rpc->kind->receive_pages) {
-		take_pages(rpc, max(rpc->kind->send_pages, rpc->kind->receive_pages));
+		take_pages(rpc, rpc->kind->offset +
+			   max(rpc->kind->send_pages, rpc->kind->receive_pages));
 		fill_pages(rpc);
 	}
 	return rpc;

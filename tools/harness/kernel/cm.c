@@ -16,6 +16,7 @@ struct identifier {
 	struct list_head all;
 	bool listening;
 	bool passive;	/* made for a connection request */
+	bool routed;	/* its route has been, or is being, resolved */
 	bool connected;
 	bool busy;	/* its event handler is running */
 	int class;	/* the traffic class that was set; -1: none was */
@@ -158,8 +159,8 @@ void rdma_set_service_type(struct rdma_cm_id *id, int class)
 {
 	struct identifier *self = identifier_of(id);
 
-	h_expect(!id->device && !self->listening,
-		 "violation: the traffic class is set after the address was resolved");
+	h_expect(!self->routed && !self->listening,
+		 "violation: the traffic class is set after the route was resolved");
 	self->class = class;
 }
 
@@ -202,7 +203,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 
 int rdma_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
 {
-	report(identifier_of(id), RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	struct identifier *self = identifier_of(id);
+
+	self->routed = true;
+	report(self, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
 	return 0;
 }
 

@@ -23,6 +23,23 @@ void h_object(struct ib_device *device, int change)
 	device_of(device)->objects += change;
 }
 
+void h_device_attributes(struct ib_device *device)
+{
+	device->attrs = (struct ib_device_attr) {
+		.max_qp_wr = 32768,
+		.max_send_sge = 30,
+		.max_recv_sge = 32,
+		.max_sge_rd = 30,
+		.max_cqe = 4194303,
+		.max_mr = 1 << 24,
+		.max_fast_reg_page_list_len = h_region_depth,
+		.max_qp_rd_atom = 16,
+		.max_qp_init_rd_atom = 16,
+		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
+		.kernel_cap_flags = IBK_SG_GAPS_REG | IBK_LOCAL_DMA_LKEY,
+	};
+}
+
 static void init(struct h_device *self)
 {
 	struct ib_device *device = &self->ib;
@@ -42,19 +59,7 @@ static void init(struct h_device *self)
 	device->ops.post_recv = h_post_recv;
 	/* The driver of hns sleeps while it maps a region. */
 	device->ops.driver_id = h_slow_mapping ? RDMA_DRIVER_HNS : RDMA_DRIVER_MLX5;
-	device->attrs = (struct ib_device_attr) {
-		.max_qp_wr = 32768,
-		.max_send_sge = 30,
-		.max_recv_sge = 32,
-		.max_sge_rd = 30,
-		.max_cqe = 4194303,
-		.max_mr = 1 << 24,
-		.max_fast_reg_page_list_len = h_region_depth,
-		.max_qp_rd_atom = 16,
-		.max_qp_init_rd_atom = 16,
-		.device_cap_flags = IB_DEVICE_MEM_MGT_EXTENSIONS,
-		.kernel_cap_flags = IBK_SG_GAPS_REG | IBK_LOCAL_DMA_LKEY,
-	};
+	h_device_attributes(device);
 }
 
 void h_device_init(void)

@@ -5,6 +5,7 @@
  *   fuzz.c		inputs, and what comes before and after them
  *   fuzz_message.c	messages that are changed or made up
  *   fuzz_device.c	events of the device, of connections and of time
+ *   fuzz_limits.c	events of small devices, of other processors and of other connections
  *   fuzz_client.c	events of the client, and of its responder
  *   fuzz_server.c	events of the server, and of its requester
  */
@@ -46,6 +47,8 @@ extern const struct h_target h_server_targets[];
 /* --- fuzz_message.c --- */
 /* Reads how the next message that arrives is changed. */
 void h_message_alter(void);
+/* The next message that arrives is of version two, if the peer supports it. */
+void h_message_two(void);
 /* Sends words, with the XID first; or bytes. */
 void h_message_words(u32 xid);
 void h_message_bytes(void);
@@ -69,5 +72,30 @@ void h_fuzz_ask(void);
 void h_fuzz_look(void);
 /* Ends all faults. */
 void h_fuzz_mend(void);
+
+/* --- peer.c --- */
+/* The XID of the last call of the Connection Configuration Protocol; 0: there was none. */
+extern u32 h_configures;
+
+/* --- fuzz_limits.c --- */
+void h_fuzz_limits(void);
+void h_fuzz_bounce(void);
+void h_fuzz_port(void);
+void h_fuzz_race(void);
+void h_fuzz_drain(void);
+void h_fuzz_sleep(void);
+void h_fuzz_refuse(void);
+void h_fuzz_other(void);
+void h_fuzz_mend_limits(void);
+/* All of these events, for the list of a target. */
+#define H_FUZZ_LIMITS				\
+	{ "limits", h_fuzz_limits },		\
+	{ "bounce", h_fuzz_bounce },		\
+	{ "port", h_fuzz_port },		\
+	{ "race", h_fuzz_race },		\
+	{ "drain", h_fuzz_drain },		\
+	{ "sleep", h_fuzz_sleep },		\
+	{ "refuse", h_fuzz_refuse },		\
+	{ "other", h_fuzz_other }
 
 #endif /* HARNESS_FUZZ_H */

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The fuzzer's client: RPCs, and a responder that may say anything. */
+#include <linux/sunrpc/auth.h>
 #include <linux/sunrpc/sched.h>
 #include "both.h"
 #include "fuzz.h"
 
 #define RPCS	4
 #define SLOTS	8
-#define REGION_DEPTH	32
+#define REGION_DEPTH	8
+/* A payload has fewer bytes: it takes several regions, and fits in a reply of the responder. */
+#define MOST_BYTES	49152
 /* The time in which a client has connected again, in steps of 5 s. */
 #define PATIENCE	24
 
@@ -27,6 +30,16 @@ static void prepare(void)
 static void begin_one(void)
 {
 	prepare();
+	h_connect();
+}
+
+/* Over iWARP, and on a device without regions for memory with gaps. */
+static void begin_iwarp(void)
+{
+	h_iwarp = true;
+	h_answer.remote_invalidation = false;
+	prepare();
+	h_devices[0].ib.attrs.kernel_cap_flags = IBK_LOCAL_DMA_LKEY;
 	h_connect();
 }
 
@@ -55,6 +68,16 @@ static void begin_old(void)
 	h_connect();
 }
 
+/* Returns whether an RPC may start in a place, after one that has ended. */
+static bool is_vacant(u32 i)
+{
+	if (rpcs[i] && rpcs[i]->released) {
+		h_rpc_free(rpcs[i]);
+		rpcs[i] = NULL;
+	}
+	return !rpcs[i];
+}
+
 static void start(void)
 {
 	static const enum h_kind_number kinds[] = {
@@ -66,16 +89,54 @@ static void start(void)
 	};
 	u32 i = h_input_below(RPCS), how = h_input_byte();
 
-	if (rpcs[i] && rpcs[i]->released) {
-		h_rpc_free(rpcs[i]);
-		rpcs[i] = NULL;
-	}
-	if (rpcs[i])
+	if (!is_vacant(i))
 		return;
 	h_event("call %u: %s", i, h_kinds[kinds[how % 8]].name);
 	rpcs[i] = h_rpc_new(kinds[how % 8]);
 	rpcs[i]->hold = how & 8;
 	h_rpc_start(rpcs[i], flags[how >> 6]);
+}
+
+/* An RPC with any sizes, whose payload may begin within a page. */
+static void start_oddly(void)
+{
+	u32 i = h_input_below(RPCS), len = h_input_number() % MOST_BYTES;
+	u8 how = h_input_byte(), more = h_input_byte();
+	struct h_kind kind = {
+		"odd", .send_pages = how & 1 ? len : 0, .receive_pages = (how & 3) == 2 ? len : 0,
+		.call_head = 64 + (how & 4 ? 32 * more : 0),
+		.reply_head = 104 + (how & 8 ? 32 * more : 0),
+		.scattered = how & 16, .marked = how & 32, .counted = how & 1 && how & 64,
+		.offset = how & 128 ? 16 * more + 3 : 0,
+	};
+
+	if (!is_vacant(i))
+		return;
+	h_event("call %u: %u bytes, %#x, %u", i, len, how, more);
+	rpcs[i] = h_rpc_new(h_odd_kind(&kind));
+	h_rpc_start(rpcs[i], 0);
+}
+
+/* The security flavour begins, or ceases, to need all data of a message (RPCSEC_GSS). */
+static void protect(void)
+{
+	struct rpc_auth *auth = h_clnt.cl_auth;
+
+	auth->au_flags ^= BIT(RPCAUTH_AUTH_DATATOUCH);
+	h_event("messages are protected: %u", !!auth->au_flags);
+}
+
+/* The peer has sent a message that may be the reply to any call, also to a later one. */
+static bool doubtful;
+
+/* What the peer has sent or written may be part of the reply to any call that there is. */
+static void doubt(void)
+{
+	u32 i;
+
+	for (i = 0; i < RPCS; i++)
+		if (rpcs[i])
+			rpcs[i]->doubted = true;
 }
 
 /* Returns a call that the responder has, or NULL. */
@@ -85,6 +146,20 @@ static struct h_call *pick(void)
 	struct h_call *call = rpcs[i] ? h_peer_call(rpcs[i]->xid) : NULL;
 
 	return call && !call->qp->broken ? call : NULL;
+}
+
+/* Notes whether the RPC of a call gets the reply that it should get. */
+static void trust(const struct h_call *call, const struct h_reply *how)
+{
+	bool plain = !doubtful && !how->error && !how->shorter && !how->claimed && !how->exposed;
+	u32 i;
+
+	for (i = 0; i < RPCS; i++) {
+		if (!rpcs[i] || rpcs[i]->xid != call->xid)
+			continue;
+		rpcs[i]->trusted = plain;
+		rpcs[i]->doubted = rpcs[i]->doubted || !plain;
+	}
 }
 
 static void reply(void)
@@ -109,6 +184,7 @@ static void reply(void)
 	}
 	h_event("reply %#x: %#x, %u credits, -%u, +%u", call->xid, flags, how.credits, how.shorter,
 		how.claimed);
+	trust(call, &how);
 	h_answer_call(call, &how);
 }
 
@@ -116,6 +192,8 @@ static void reply(void)
 static void altered(void)
 {
 	h_message_alter();
+	doubtful = true;
+	doubt();
 	reply();
 	h_alter = NULL;
 }
@@ -131,12 +209,15 @@ static void words(void)
 {
 	u32 xid = known_xid();
 
+	doubt();
 	if (h_qp && !h_qp->broken)
 		h_message_words(xid);
 }
 
 static void bytes(void)
 {
+	doubtful = true;
+	doubt();
 	if (h_qp && !h_qp->broken)
 		h_message_bytes();
 }
@@ -157,6 +238,7 @@ static void touch(void)
 		return;
 	len = min3(h_input_number(), chunk->segments[0].len, (u32)sizeof(junk));
 	h_event("%#x: the peer uses %u bytes of chunk %u", call->xid, len, which);
+	doubt();
 	h_peer_access(call->qp, chunk->segments[0].key, chunk->segments[0].addr, junk, len,
 		      which != 2);
 }
@@ -203,6 +285,7 @@ static void call_back(void)
 
 	if (!calls_back) {
 		h_event("a callback service");
+		h_sleeping_allocation = 0;
 		calls_back = h_callbacks_begin();
 	}
 	if (!h_qp || h_qp->broken)
@@ -218,6 +301,8 @@ static void call_back(void)
 
 static void altered_call_back(void)
 {
+	doubtful = true;
+	doubt();
 	h_message_alter();
 	call_back();
 	h_alter = NULL;
@@ -229,6 +314,35 @@ static void answer_back(void)
 		return;
 	h_event("the callback service answers");
 	h_callback_answer();
+}
+
+/* The same, with a reply of any length up to a page. */
+static void answer_long(void)
+{
+	h_callback_reply = 24 + 16 * h_input_byte();
+	answer_back();
+}
+
+/* The responder answers CONF_RDMA. */
+static void configure(void)
+{
+	const u32 xid = h_configures, list[] = {
+		xid, 1, SLOTS, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0,
+		256 * h_input_byte(), 8 * h_input_byte(), h_input_byte() & 3,
+	};
+	u8 message[sizeof(list) + 4];
+	struct h_writer out = { message };
+	u32 i;
+
+	if (!xid || !h_qp || h_qp->broken)
+		return;
+	h_event("the configuration: %u bytes, aligned %u, %u RDMA Reads", list[13], list[14],
+		list[15]);
+	for (i = 0; i < ARRAY_SIZE(list); i++)
+		h_put(&out, list[i]);
+	h_message_alter();
+	h_arrive(h_qp, message, out.len, 0);
+	h_alter = NULL;
 }
 
 /* The driver ends the mapping of a region. */
@@ -250,6 +364,30 @@ static void tune(void)
 	h_tune("rdma_max_inline_write", sizes[(which >> 2) & 3]);
 	h_tune_text("rdma_version", which >> 4 & 3 ? "auto" : which >> 6 & 1 ? "2" : "1");
 	h_tune("rdma_inline_write_padding", which & 0x80 ? 512 : 0);
+}
+
+/* An administrator changes a setting. */
+static void set(void)
+{
+	u8 which = h_input_below(7), how = h_input_byte();
+
+	h_event("setting %u: %u", which, how);
+	switch (which) {
+	case 0:
+		return h_tune("rdma_inline_auto", how & 1);
+	case 1:
+		return h_tune("rdma_traffic_class", how & 1 ? how : -1);
+	case 2:
+		return h_tune_text("rdma_local_addrs", how & 1 ? "10.0.0.1,10.0.0.2\n" : "\n");
+	case 3:
+		return h_tune("rdma_read_chunks", how & 1);
+	case 4:
+		return h_tune("rdma_max_inline_read", 1024 + 256 * how);
+	case 5:
+		return h_tune("rdma_inline_write_padding", 16 * how);
+	case 6:
+		return h_tune("rdma_conf", how & 1);
+	}
 }
 
 /* Replies to what the responder has, and lets stopped calls go on. */
@@ -303,6 +441,9 @@ static void answer_all(void)
 
 static void end(void)
 {
+	h_clnt.cl_auth->au_flags = 0;
+	h_tune("rdma_conf", 0);
+	h_callback_reply = 24;
 	answer_all();
 	wait_for_all();
 	/* Whatever the peer has done, the next RPC is served. */
@@ -348,6 +489,13 @@ static const struct h_happening events[] = {
 	{ "immediate", h_fuzz_immediate },
 	{ "memory", h_fuzz_memory },
 	{ "resize", h_fuzz_ask },
+	{ "start_oddly", start_oddly },
+	{ "start_oddly", start_oddly },
+	{ "protect", protect },
+	{ "answer_long", answer_long },
+	{ "set", set },
+	{ "configure", configure },
+	H_FUZZ_LIMITS,
 };
 
 const struct h_target h_client_targets[] = {
@@ -355,5 +503,6 @@ const struct h_target h_client_targets[] = {
 	{ "client_two", begin_two, events, ARRAY_SIZE(events), end },
 	{ "client_slow", begin_slow, events, ARRAY_SIZE(events), end },
 	{ "client_old", begin_old, events, ARRAY_SIZE(events), end },
+	{ "client_iwarp", begin_iwarp, events, ARRAY_SIZE(events), end },
 	{ }
 };

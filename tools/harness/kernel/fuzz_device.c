@@ -43,13 +43,16 @@ void h_fuzz_pass(void)
 	h_pass(ms);
 }
 
-/* Whether the device is being removed; whether it came while memory was scarce. */
-static bool going, poor;
+/* Whether the device is coming or going; whether it came while memory was scarce. */
+static bool changing, poor;
 
-static void remove_device(void *unused)
+static void change_device(void *unused)
 {
-	h_device_remove(NULL);
-	going = false;
+	if (h_devices[0].present)
+		h_device_remove(NULL);
+	else
+		h_device_add(NULL);
+	changing = false;
 }
 
 /* Removes the device, or adds it again when it is gone. */
@@ -57,12 +60,12 @@ void h_fuzz_remove(void)
 {
 	bool there = h_devices[0].present;
 
-	if (going)
+	if (changing)
 		return;
 	h_event("the device %s", there ? "goes" : "comes");
-	going = there;
+	changing = true;
 	poor = !there && (h_failing_allocation || h_refused_size || h_fragmented);
-	h_spawn("a change of devices", there ? remove_device : h_device_add, NULL);
+	h_spawn("a change of devices", change_device, NULL);
 }
 
 static const enum ib_wc_status errors[] = {
@@ -225,22 +228,18 @@ void h_fuzz_mend(void)
 		.send = 4096, .receive = 4096, .remote_invalidation = true, .two = h_fuzz_two,
 	};
 	h_alter = NULL;
-	if (h_qp) {
-		h_qp->hold = false;
-		h_qp->late = false;
-		h_qp_execute(h_qp);
-	}
+	h_fuzz_mend_limits();
 	h_slow_mapping = false;
 	while (h_map_waits()) {
 		h_map_go();
 		h_settle();
 	}
 	h_live(0);
-	for (i = 0; going && i < PATIENCE; i++)
+	for (i = 0; changing && i < PATIENCE; i++)
 		h_live(1000);
-	if (going)
+	if (changing)
 		h_print_sleepers();
-	h_expect(!going, "hang: the device cannot be removed");
+	h_expect(!changing, "hang: the device cannot be added or removed");
 	/* The module does not use a device for which it had no memory. */
 	if (poor)
 		h_spawn("the device goes", h_device_remove, NULL);

@@ -74,6 +74,12 @@ void h_message_alter(void)
 	h_alter = alter;
 }
 
+void h_message_two(void)
+{
+	count = 0;
+	h_alter = alter;
+}
+
 void h_message_words(u32 xid)
 {
 	u32 n = h_input_below(MOST_WORDS), i;

@@ -1,11 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The fuzzer's server: a requester that may say anything, and a service that may be slow. */
+#include <linux/mm.h>
 #include <linux/sunrpc/sched.h>
 #include "fuzz.h"
 
 #define REQUESTS	8
 #define RPCS		2
 #define THREADS		2
+/* The largest payload of the service; the most segments of a chunk. */
+#define MOST_BYTES	32768
+#define MOST_SEGMENTS	16
+/* The part of all pages that calls may use, and the number of these pages in one target. */
+#define SHARE		16
+#define FEW		12
 /* Time in milliseconds in which a server has noticed all that has happened. */
 #define PATIENCE	120000
 
@@ -16,7 +23,7 @@ static u32 last_xid;
 
 static void start(void)
 {
-	h_serve_size = 32768;
+	h_serve_size = MOST_BYTES;
 	h_tune("max_requests", REQUESTS);
 	h_serve_start(THREADS);
 	h_cm_request();
@@ -51,6 +58,13 @@ static void begin_iwarp(void)
 	begin();
 }
 
+/* Calls may use few pages. */
+static void begin_short(void)
+{
+	atomic_long_set(&_totalram_pages, SHARE * FEW);
+	begin();
+}
+
 /* A requester of RFC 5666, which reads replies. The driver sleeps while it maps a region. */
 static void begin_old(void)
 {
@@ -80,6 +94,43 @@ static void ask(void)
 		  how >> 6 == 2 ? H_OFFER_REPLY_CHUNK : H_OFFER_NEEDED;
 	h_event("a call: %s, offer %u", h_kinds[kinds[how % 8]].name, h_offer);
 	last_xid = h_ask(kinds[how % 8]);
+}
+
+/* A call with any sizes and any number of segments. */
+static void ask_with_sizes(void)
+{
+	u32 len = h_input_number() % (MOST_BYTES + 1);
+	u8 how = h_input_byte(), more = h_input_byte();
+	struct h_kind kind = {
+		"odd", .send_pages = how & 1 ? len : 0, .receive_pages = how & 2 ? len : 0,
+		.call_head = 64 + (how & 4 && !(how & 1) ? 16 * more : 0),
+		.reply_head = 104 + (how & 8 ? 4 * more : 0), .marked = how & 16,
+	};
+
+	if (!can_send())
+		return;
+	h_offer = how >> 6 == 1 ? H_OFFER_NOTHING :
+		  how >> 6 == 2 ? H_OFFER_REPLY_CHUNK : H_OFFER_NEEDED;
+	h_split = 1 + more % MOST_SEGMENTS;
+	h_event("a call: %u bytes, %#x, %u, offer %u", len, how, more, h_offer);
+	if (h_fuzz_two && how & 32)
+		h_message_two();
+	last_xid = h_ask(h_odd_kind(&kind));
+	h_alter = NULL;
+	h_split = 0;
+}
+
+/* Many calls at once. */
+static void burst(void)
+{
+	u8 how = h_input_byte(), i;
+
+	h_offer = H_OFFER_NEEDED;
+	h_event("%u calls", how % 32);
+	for (i = 0; i < how % 32 && can_send(); i++)
+		last_xid = h_ask(how & 32 ? H_READ_4K : how & 64 ? H_WRITE_4K : H_INLINE);
+	for (i = 0; i < how % 32 && h_qp; i++)
+		h_complete_receive(h_qp);
 }
 
 static void altered(void)
@@ -264,6 +315,38 @@ static void tune(void)
 	h_tune("read_chunks", which >> 3 & 1);
 }
 
+/* An administrator changes a setting. */
+static void set(void)
+{
+	u8 which = h_input_below(5), how = h_input_byte();
+
+	h_event("setting %u: %u", which, how);
+	switch (which) {
+	case 0:
+		return h_tune("inline_auto", how & 1);
+	case 1:
+		return h_tune("traffic_class", how & 1 ? how : -1);
+	case 2:
+		return h_tune("max_requests", 4 + how % 124);
+	case 3:
+		return h_tune("max_req_size", 4096 + 240 * how);
+	case 4:
+		return h_tune("max_outbound_read_requests", 1 + how % 255);
+	}
+}
+
+/* The service gets other threads, or none. Those that wait for a procedure cannot end. */
+static void change_threads(void)
+{
+	u32 count = h_input_below(THREADS + 2);
+
+	if (h_threads_change || h_procedures_wait)
+		return;
+	h_event("%u threads", count);
+	h_serve_threads(count);
+	h_settle();
+}
+
 /* --- Calls to the requester --- */
 
 static void call_back(void)
@@ -272,6 +355,7 @@ static void call_back(void)
 
 	if (!calling && h_serve_connection()) {
 		h_event("a backchannel");
+		h_sleeping_allocation = 0;
 		h_spawn("the service calls back", h_recall_make, NULL);
 		h_settle();
 		calling = h_xprt;
@@ -353,6 +437,9 @@ static void end(void)
 	h_procedures_go();
 	h_settle();
 	h_live(5000);
+	h_expect(!h_threads_change, "hang: threads of the service do not end");
+	h_serve_threads(THREADS);
+	h_live(5000);
 	h_cm_disconnected();
 	h_live(PATIENCE);
 	hang_up();
@@ -397,6 +484,12 @@ static const struct h_happening events[] = {
 	{ "memory", h_fuzz_memory },
 	{ "resize", h_fuzz_ask },
 	{ "mapped", mapped },
+	{ "ask_with_sizes", ask_with_sizes },
+	{ "ask_with_sizes", ask_with_sizes },
+	{ "burst", burst },
+	{ "set", set },
+	{ "threads", change_threads },
+	H_FUZZ_LIMITS,
 };
 
 const struct h_target h_server_targets[] = {
@@ -404,5 +497,6 @@ const struct h_target h_server_targets[] = {
 	{ "server_two", begin_two, events, ARRAY_SIZE(events), end },
 	{ "server_iwarp", begin_iwarp, events, ARRAY_SIZE(events), end },
 	{ "server_old", begin_old, events, ARRAY_SIZE(events), end },
+	{ "server_short", begin_short, events, ARRAY_SIZE(events), end },
 	{ }
 };

@@ -69,6 +69,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
+#include "kinds.h"
 
 /* A variable whose contents mean nothing between two events; a snapshot leaves it out. */
 #define H_SCRATCH __section(".bss.scratch")
@@ -433,24 +434,7 @@ extern unsigned int h_two_done;
 /* Ends the program if a Receive is smaller than the peer may count on. */
 void h_two_check(const struct h_qp *qp, const struct h_wr *wr);
 
-/* --- kinds.c --- */
-struct h_kind {
-	const char *name;
-	u32 send_pages, receive_pages;	/* payloads, in bytes */
-	u32 call_head;			/* bytes of arguments without the payload */
-	u32 reply_head;			/* bytes of results without the payload */
-	bool scattered;
-	bool marked;			/* the payload is DDP-eligible */
-};
-
-enum h_kind_number {
-	H_INLINE, H_READ_4K, H_WRITE_4K, H_READ_1M_ADJACENT, H_READ_1M_SCATTERED,
-	H_WRITE_1M_ADJACENT, H_WRITE_1M_SCATTERED, H_READDIR, H_LONG_CALL, H_LONG_READ, H_KINDS
-};
-
-extern const struct h_kind h_kinds[H_KINDS];
-extern const struct rpc_procinfo h_procedures[H_KINDS];
-u8 h_payload_byte(u32 offset, u32 seed);
+/* --- kinds.c: kinds.h has the rest --- */
 /* Whether payloads are filled and compared. */
 extern bool h_payloads;
 
@@ -473,10 +457,14 @@ struct h_rpc {
 	u32 received;		/* bytes of payload in the reply */
 	u32 serial;		/* that of the execution that the reply is of */
 	unsigned int encodings;
+	bool trusted;		/* a hostile peer's reply is as it should be, ... */
+	bool doubted;		/* ... unless the peer has sent or written anything else */
 	wait_queue_head_t wait;
 };
 
-struct h_rpc *h_rpc_new(enum h_kind_number kind);
+struct h_rpc *h_rpc_new(u32 kind);
+/* Returns where an offset of the payload is, and how many of the bytes follow in that page. */
+u8 *h_rpc_payload(const struct h_rpc *rpc, u32 offset, u32 *len);
 void h_rpc_start(struct h_rpc *rpc, unsigned int flags);
 void h_rpc_free(struct h_rpc *rpc);
 void h_rpc_cancel(struct h_rpc *rpc);
@@ -497,7 +485,7 @@ extern bool h_quiet;
 
 /* --- requester.c --- */
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
-u32 h_ask(enum h_kind_number kind);
+u32 h_ask(u32 kind);
 void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
@@ -511,7 +499,7 @@ extern enum h_offer h_offer;
 /* The requester also sends messages that are no calls, and counts the errors that it receives. */
 extern bool h_provokes;
 extern unsigned int h_errors;
-void h_requester_receive(const void *message, u32 len, u32 invalidated);
+void h_requester_receive(const struct h_qp *qp, const void *message, u32 len, u32 invalidated);
 /* The number of calls of the service that the requester has received. */
 extern unsigned int h_called_back;
 /* Carries out an RDMA Read or Write of the module's server; false: as above. */

@@ -22,7 +22,20 @@ bool h_heard(const struct h_qp *qp, u32 xid);
 
 /* The requester has no call any more. */
 void h_requester_reset(void);
+/* It has sent another message with this XID. */
+void h_requester_doubt(const struct h_qp *qp, u32 xid);
+/* The segments of each chunk of its calls; 0: one. */
+extern u32 h_split;
 /* Gives one of its two pieces of memory to a call that it does not encode itself. */
 u64 h_requester_expose(u32 which, u32 readable, u32 writable, u32 *key);
+
+/* The next queue pair after one, of all that there are, or after the last one the first. */
+struct h_qp *h_qp_next(struct h_qp *qp);
+/* The handler of a completion is running, perhaps in a thread that drains a queue pair. */
+extern bool h_completing;
+/* Gives a device its usual limits. */
+void h_device_attributes(struct ib_device *device);
+/* The number of threads of the service is being changed. */
+extern bool h_threads_change;
 
 #endif /* HARNESS_HOSTILE_H */

@@ -2,7 +2,7 @@
 /*
  * The kinds of RPC. Their sizes are similar to those of NFSv3. The arguments begin with a seed,
  * which determines the contents of a payload in the call. The XID determines the contents of a
- * payload in the reply.
+ * payload in the reply. The fuzzer makes further kinds, each of which has the sizes of one call.
  */
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xdr.h>
@@ -10,7 +10,7 @@
 
 #define MIB (1u << 20)
 
-const struct h_kind h_kinds[H_KINDS] = {
+struct h_kind h_kinds[H_ALL_KINDS] = {
 	[H_INLINE] = { "inline", .call_head = 64, .reply_head = 112 },
 	[H_READ_4K] = {
 		"read_4k", .receive_pages = 4096, .marked = true,
@@ -52,10 +52,71 @@ const struct h_kind h_kinds[H_KINDS] = {
 
 bool h_payloads = true;
 
-/* Returns a byte of a payload. The contents differ from page to page. */
-u8 h_payload_byte(u32 offset, u32 seed)
+/*
+ * A payload consists of pieces of this row, whose bytes are seven times their place, modulo 256.
+ * The contents differ from page to page.
+ */
+static const u8 *row(void)
 {
-	return offset * 7 + (offset >> 12) * 31 + seed;
+	static u8 bytes[256 + PAGE_SIZE];
+	u32 i;
+
+	if (!bytes[1])
+		for (i = 0; i < sizeof(bytes); i++)
+			bytes[i] = i * 7;
+	return bytes;
+}
+
+/* Returns the bytes of a payload from an offset on, and how many follow in the same page. */
+static const u8 *piece(u32 offset, u32 seed, u32 *len)
+{
+	u8 first = offset * 7 + (offset >> 12) * 31 + seed;
+
+	*len = min_t(u32, *len, PAGE_SIZE - offset % PAGE_SIZE);
+	/* Seven times 183 is one. */
+	return row() + (u8)(first * 183);
+}
+
+void h_payload_fill(u8 *to, u32 offset, u32 len, u32 seed)
+{
+	u32 n = len;
+
+	for (; len && h_payloads; len -= n, offset += n, to += n, n = len) {
+		const u8 *from = piece(offset, seed, &n);
+
+		memcpy(to, from, n);
+	}
+}
+
+bool h_payload_is(const u8 *bytes, u32 offset, u32 len, u32 seed)
+{
+	u32 n = len;
+
+	for (; len && h_payloads; len -= n, offset += n, bytes += n, n = len) {
+		const u8 *wanted = piece(offset, seed, &n);
+
+		if (memcmp(bytes, wanted, n))
+			return false;
+	}
+	return true;
+}
+
+static unsigned int odd_count;
+
+u32 h_odd_kind(const struct h_kind *kind)
+{
+	u32 number = H_ODD + odd_count;
+
+	if (odd_count == H_ODD_KINDS)
+		return H_INLINE;
+	odd_count++;
+	h_kinds[number] = *kind;
+	h_procedures[number] = h_procedures[H_INLINE];
+	h_procedures[number].p_proc = number;
+	h_procedures[number].p_statidx = number;
+	h_procedures[number].p_arglen = kind->call_head / 4;
+	h_procedures[number].p_replen = kind->reply_head / 4 + 1;
+	return number;
 }
 
 static void encode(struct rpc_rqst *request, struct xdr_stream *xdr, const void *data)
@@ -68,15 +129,17 @@ static void encode(struct rpc_rqst *request, struct xdr_stream *xdr, const void 
 	h_expect(p, "no room for arguments");
 	for (i = 0; i < kind->call_head / 4; i++)
 		p[i] = cpu_to_be32(rpc->seed);
+	if (kind->counted)
+		p[i - 1] = cpu_to_be32(kind->send_pages);
 	rpc->xid = be32_to_cpu(request->rq_xid);
 	rpc->encodings++;
 	if (kind->send_pages) {
-		xdr_write_pages(xdr, rpc->pages, 0, kind->send_pages);
+		xdr_write_pages(xdr, rpc->pages, kind->offset, kind->send_pages);
 		if (kind->marked)
 			xdr->buf->flags |= XDRBUF_WRITE;
 	}
 	if (kind->receive_pages) {
-		rpc_prepare_reply_pages(request, rpc->pages, 0, kind->receive_pages,
+		rpc_prepare_reply_pages(request, rpc->pages, kind->offset, kind->receive_pages,
 					kind->reply_head / 4);
 		if (kind->marked)
 			request->rq_rcv_buf.flags |= XDRBUF_READ;
@@ -85,13 +148,15 @@ static void encode(struct rpc_rqst *request, struct xdr_stream *xdr, const void 
 
 static void check_pages(struct h_rpc *rpc, u32 len)
 {
-	u32 i;
+	u32 done, n;
 
-	for (i = 0; i < len && h_payloads; i++) {
-		u8 *page = page_address(rpc->pages[i >> PAGE_SHIFT]);
+	for (done = 0; done < len; done += n) {
+		const u8 *bytes;
 
-		if (page[i & ~PAGE_MASK] != h_payload_byte(i, rpc->xid + rpc->serial))
-			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
+		n = len - done;
+		bytes = h_rpc_payload(rpc, done, &n);
+		if (!h_payload_is(bytes, done, n, rpc->xid + rpc->serial))
+			h_violation("a payload of %u bytes is wrong from byte %u on", len, done);
 	}
 }
 
@@ -116,6 +181,12 @@ static int decode_any(struct h_rpc *rpc, struct xdr_stream *xdr, const __be32 *p
 		return -EIO;
 	if (rpc->kind->receive_pages)
 		rpc->received = xdr_read_pages(xdr, be32_to_cpu(p[rpc->kind->reply_head / 4 - 1]));
+	if (!rpc->trusted || rpc->doubted)
+		return 0;
+	check_results(rpc, p, rpc->kind->reply_head / 4 - 1);
+	h_expect(rpc->received == rpc->kind->receive_pages,
+		 "violation: a reply of %u bytes has %u", rpc->kind->receive_pages, rpc->received);
+	check_pages(rpc, rpc->received);
 	return 0;
 }
 
@@ -153,7 +224,7 @@ static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data)
 	.p_name = #n,					\
 }
 
-const struct rpc_procinfo h_procedures[H_KINDS] = {
+struct rpc_procinfo h_procedures[H_ALL_KINDS] = {
 	PROCEDURE(H_INLINE, 64, 112),
 	PROCEDURE(H_READ_4K, 80, 104),
 	PROCEDURE(H_WRITE_4K, 88, 112),

@@ -3,9 +3,18 @@
  * The responder's receive path: it decodes RPC-over-RDMA version one (RFC 8166), and version two if
  * the responder supports it, and checks every field. A wrong field is a violation.
  */
-#include "wire.h"
+#include "fuzz.h"
+
+/* Message type RDMA_MSGP of RFC 5666, and the alignment of the last one. */
+#define PADDED		2
+static u32 alignment;
+/* Bytes of an RPC call before its arguments, with AUTH_NULL. */
+#define CALL_HEAD	40
+/* The program of the Connection Configuration Protocol. */
+#define CONF_RDMA	100417
 
 unsigned int h_backward_replies, h_dones;
+u32 h_configures;
 static LIST_HEAD(calls);
 bool h_replies_ascend;
 /* The XID of the last reply to a call of the server. */
@@ -72,12 +81,27 @@ static u32 pull(struct h_call *call, u8 *to, u32 room)
 
 static void check_payload(struct h_call *call, const u8 *payload, u32 len)
 {
-	u32 seed = get_unaligned_be32(call->message + 40), i;
+	u32 seed = get_unaligned_be32(call->message + 40);
 
-	for (i = 0; i < len && h_payloads; i++)
-		if (payload[i] != h_payload_byte(i, seed))
-			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
+	if (!h_payload_is(payload, 0, len, seed))
+		h_violation("a payload of %u bytes is wrong", len);
 	call->payload = len;
+}
+
+/*
+ * Finds the payload of RDMA_MSGP, which begins at a multiple of the alignment behind a head that
+ * ends with its length. Returns the length of the head.
+ */
+static u32 aligned(struct h_call *call, const struct h_cursor *in)
+{
+	const struct h_kind *kind = &h_kinds[get_unaligned_be32(in->p + 20) % H_ALL_KINDS];
+	u32 head = CALL_HEAD + kind->call_head;
+	u32 at = round_up(call->header + head, alignment) - call->header;
+
+	h_expect(in->left >= at + kind->send_pages, "violation: RDMA_MSGP is truncated");
+	memcpy(call->message, in->p, head);
+	check_payload(call, in->p + at, kind->send_pages);
+	return head;
 }
 
 /* Assembles the RPC message: the inline part, or a read chunk at position zero. */
@@ -90,6 +114,8 @@ static void message(struct h_call *call, struct h_cursor *inline_part)
 		call->message_len = pull(call, call->message, sizeof(call->message));
 		if (call->useless)
 			return;
+	} else if (call->version == 1 && call->proc == PADDED) {
+		call->message_len = aligned(call, inline_part);
 	} else {
 		memcpy(call->message, inline_part->p, inline_part->left);
 		call->message_len = inline_part->left;
@@ -110,6 +136,27 @@ static void message(struct h_call *call, struct h_cursor *inline_part)
 static bool is_backward_reply(const struct h_call *call, const struct h_cursor *cursor)
 {
 	return call->proc == 0 && cursor->left >= 8 && get_unaligned_be32(cursor->p + 4) == 1;
+}
+
+/* Checks the type of a message that is a call or a reply; reads the further words of RDMA_MSGP. */
+static void check_type(const struct h_call *call, struct h_cursor *cursor)
+{
+	if (call->version == 1 && call->proc == PADDED) {
+		alignment = h_word(cursor);
+		h_expect(is_power_of_2(alignment) && h_word(cursor),
+			 "violation: RDMA_MSGP has alignment %u", alignment);
+	} else {
+		h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
+	}
+}
+
+/* Returns whether a message is CONF_RDMA, which the fuzzer answers. */
+static bool configures(const struct h_call *call)
+{
+	if (!h_fuzzed || get_unaligned_be32(call->message + 12) != CONF_RDMA)
+		return false;
+	h_configures = call->xid;
+	return true;
 }
 
 void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
@@ -144,7 +191,7 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 	if (call->proc == 4 && h_fuzzed)
 		return u_free(call);
 	direction = call->version == 2 ? h_word(&cursor) : 0;
-	h_expect(call->proc <= 1, "violation: a message has type %u", call->proc);
+	check_type(call, &cursor);
 	lists(&cursor, call);
 	call->header = len - cursor.left;
 	if (call->version == 2)
@@ -162,12 +209,13 @@ void h_peer_receive(struct h_qp *qp, const void *bytes, u32 len)
 		return;
 	}
 	message(call, &cursor);
+	if (!call->useless && !configures(call))
+		return list_add_tail(&call->list, &calls);
 	if (call->useless) {
-		u_free(call);
 		h_qp_error(qp);
-		return h_cm_disconnected();
+		h_cm_disconnected();
 	}
-	list_add_tail(&call->list, &calls);
+	u_free(call);
 }
 
 struct h_call *h_peer_call(u32 xid)

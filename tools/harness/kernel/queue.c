@@ -55,6 +55,12 @@ struct h_qp *h_qp_find(u32 number)
 	return NULL;
 }
 
+struct h_qp *h_qp_next(struct h_qp *qp)
+{
+	return qp && !list_is_last(&qp->all, &pairs) ? list_next_entry(qp, all) :
+		list_first_entry_or_null(&pairs, struct h_qp, all);
+}
+
 static void drop_all(struct list_head *list)
 {
 	struct h_wr *wr, *next;
@@ -309,7 +315,7 @@ static void send(struct h_qp *qp, struct gathered *send)
 	if (qp->link)
 		h_link_send(qp, message, len, send->wr.key);
 	else if (qp->passive)
-		h_requester_receive(message, len, send->wr.key);
+		h_requester_receive(qp, message, len, send->wr.key);
 	else
 		h_peer_receive(qp, message, len);
 }
@@ -496,19 +502,19 @@ void h_qp_access_error(struct h_qp *qp)
 
 /* --- Completing --- */
 
+bool h_completing;
+
 static void call_done(struct ib_cq *cq, struct ib_qp *qp, struct h_wr *wr)
 {
 	struct ib_wc wc = {
-		.wr_cqe = wr->cqe,
-		.status = wr->status,
-		.opcode = wr->wc_opcode,
-		.byte_len = wr->byte_len,
-		.wc_flags = wr->wc_flags,
-		.ex.invalidate_rkey = wr->wc_key,
-		.qp = qp,
+		.wr_cqe = wr->cqe, .status = wr->status, .opcode = wr->wc_opcode,
+		.byte_len = wr->byte_len, .wc_flags = wr->wc_flags,
+		.ex.invalidate_rkey = wr->wc_key, .qp = qp,
 	};
 
+	h_completing = true;
 	wr->cqe->done(cq, &wc);
+	h_completing = false;
 }
 
 struct h_wr *h_next_signalled(struct h_qp *qp)

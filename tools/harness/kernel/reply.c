@@ -65,14 +65,6 @@ static void put_results(struct h_writer *out, const struct h_call *call, const s
 	h_put(out, payload);
 }
 
-static void fill(u8 *payload, u32 len, u32 seed)
-{
-	u32 i;
-
-	for (i = 0; i < len && h_payloads; i++)
-		payload[i] = h_payload_byte(i, seed);
-}
-
 static u8 payload[2 << 20] H_SCRATCH;
 
 /* --- Replies that are read chunks (RFC 5666) --- */
@@ -125,10 +117,11 @@ static void put_message(struct h_writer *out, const struct h_call *call, const s
 	u32 len = kind->receive_pages - how->shorter;
 	bool chunk = call->write.count && !how->unused;
 
-	fill(payload, len, call->xid);
+	h_payload_fill(payload, 0, len, call->xid);
 	put_results(&message, call, kind, len);
 	if (!chunk) {
 		memcpy(room + message.len, payload, len);
+		memset(room + message.len + len, 0, 3);
 		message.len += round_up(len, 4);
 	}
 	if (how->exposed)

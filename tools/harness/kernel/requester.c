@@ -20,6 +20,8 @@ struct call {
 	u32 readable;	/* bytes of the memory that an RDMA Read may use */
 	bool answered;
 	bool refused;	/* the answer was ERR_CHUNK */
+	bool honest;	/* it is as it should be, and no other message has its XID */
+	const struct h_qp *qp;
 	u8 *memory;	/* that of the chunks */
 };
 
@@ -27,6 +29,7 @@ static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
 static struct call calls[CREDITS];
 static u32 last;	/* the XID of the last call */
 static bool configured;	/* CONF_RDMA was answered */
+static bool crowded;	/* calls of a hostile requester share memory */
 
 /* Returns the last call of an XID, or NULL. */
 static struct call *call_of(u32 xid)
@@ -47,7 +50,17 @@ static struct call *spare(void)
 		if (!calls[i].kind || calls[i].answered)
 			return &calls[i];
 	h_expect(h_hostile, "the requester has too many calls");
+	/* The answer to a former call in this place may use the same memory. */
+	crowded = true;
 	return &calls[last % ARRAY_SIZE(calls)];
+}
+
+void h_requester_doubt(const struct h_qp *qp, u32 xid)
+{
+	struct call *call = call_of(xid);
+
+	if (call && call->qp == qp)
+		call->honest = false;
 }
 
 static u32 key_of(const struct call *call)
@@ -75,34 +88,50 @@ static bool is_long(const struct call *call)
 	return has_reply_chunk(call) && call->kind->receive_pages;
 }
 
-static void put_segment(struct h_writer *out, const struct call *call, u32 len)
+u32 h_split;
+
+static u32 segments(void)
 {
+	return h_split ?: 1;
+}
+
+/* Encodes the n-th segment of a chunk of `len` bytes. */
+static void put_segment(struct h_writer *out, const struct call *call, u32 n, u32 len)
+{
+	u32 each = len / segments();
+	u64 addr = (u64)call->memory + n * each;
+
 	h_put(out, key_of(call));
-	h_put(out, len);
-	h_put(out, (u64)call->memory >> 32);
-	h_put(out, (u32)(u64)call->memory);
+	h_put(out, n + 1 < segments() ? each : len - n * each);
+	h_put(out, addr >> 32);
+	h_put(out, (u32)addr);
 }
 
 static void put_chunk(struct h_writer *out, const struct call *call, bool present)
 {
+	u32 i;
+
 	h_put(out, present);
 	if (!present)
 		return;
-	h_put(out, 1);
-	put_segment(out, call, call->writable);
+	h_put(out, segments());
+	for (i = 0; i < segments(); i++)
+		put_segment(out, call, i, call->writable);
 }
 
 /* Encodes the transport header: RDMA_NOMSG if the call is in a read chunk at position zero. */
 static void put_header(struct h_writer *out, const struct call *call, u32 position)
 {
+	u32 i;
+
 	h_put(out, call->xid);
 	h_put(out, 1);
 	h_put(out, CREDITS);
 	h_put(out, call->readable && !position);
-	if (call->readable) {
+	for (i = 0; i < segments() && call->readable; i++) {
 		h_put(out, 1);
 		h_put(out, position);
-		put_segment(out, call, call->readable);
+		put_segment(out, call, i, call->readable);
 	}
 	h_put(out, 0);
 	put_chunk(out, call, has_write_chunk(call));
@@ -123,12 +152,14 @@ static void put_call(struct h_writer *out, const struct call *call)
 		h_put(out, call->xid);
 }
 
-static void fill(struct call *call)
+/* Encodes a payload that is not DDP-eligible, which follows the arguments. */
+static void put_payload(struct h_writer *out, const struct call *call)
 {
-	u32 i;
+	u32 len = call->kind->send_pages;
 
-	for (i = 0; i < call->readable && h_payloads; i++)
-		call->memory[i] = h_payload_byte(i, call->xid);
+	memset(out->p + out->len, 0, round_up(len, 4));
+	h_payload_fill(out->p + out->len, 0, len, call->xid);
+	out->len += round_up(len, 4);
 }
 
 static struct call *begin(const struct h_kind *kind)
@@ -137,13 +168,13 @@ static struct call *begin(const struct h_kind *kind)
 
 	*call = (struct call) {
 		.kind = kind, .xid = ++last, .memory = memory[call - calls],
-		.writable = kind->receive_pages, .readable = kind->send_pages,
+		.writable = kind->receive_pages, .readable = kind->marked ? kind->send_pages : 0,
 	};
 	if (has_reply_chunk(call))
-		call->writable += REPLY_HEAD + kind->reply_head;
+		call->writable = REPLY_HEAD + kind->reply_head + round_up(call->writable, 4);
 	else if (!has_write_chunk(call))
 		call->writable = 0;
-	fill(call);
+	h_payload_fill(call->memory, 0, call->readable, call->xid);
 	return call;
 }
 
@@ -151,19 +182,27 @@ static void send(struct call *call)
 {
 	u8 message[4096];
 	struct h_writer out = { message }, chunk = { call->memory };
-	bool longer = call->kind->call_head > sizeof(message) / 2;
+	const struct h_kind *kind = call->kind;
+	u32 payload = kind->marked ? 0 : kind->send_pages;
+	bool longer = kind->call_head + payload > sizeof(message) / 2;
 
 	if (longer) {
 		put_call(&chunk, call);
+		if (payload)
+			put_payload(&chunk, call);
 		call->readable = chunk.len;
 	}
-	put_header(&out, call, longer ? 0 : CALL_HEAD + call->kind->call_head);
+	put_header(&out, call, longer ? 0 : CALL_HEAD + kind->call_head);
 	if (!longer)
 		put_call(&out, call);
+	if (!longer && payload)
+		put_payload(&out, call);
+	call->qp = h_qp;
+	call->honest = h_hostile && !h_alter && !h_heard(h_qp, call->xid);
 	h_arrive(h_qp, message, out.len, 0);
 }
 
-u32 h_ask(enum h_kind_number number)
+u32 h_ask(u32 number)
 {
 	struct call *call = begin(&h_kinds[number]);
 
@@ -301,11 +340,8 @@ static void check_results(struct h_cursor *in, const struct call *call)
 
 static void check_payload(const struct call *call, const u8 *payload)
 {
-	u32 i, len = call->kind->receive_pages;
-
-	for (i = 0; i < len && h_payloads; i++)
-		if (payload[i] != h_payload_byte(i, call->xid))
-			h_violation("byte %u of a payload of %u bytes is wrong", i, len);
+	if (!h_payload_is(payload, 0, call->kind->receive_pages, call->xid))
+		h_violation("a payload of %u bytes is wrong", call->kind->receive_pages);
 }
 
 /* The payload of a call without a chunk follows the results. */
@@ -316,7 +352,7 @@ static void check_inline_payload(struct h_cursor *in, const struct call *call)
 	if (in->left < len)
 		h_violation("a reply has %u bytes of a payload of %u", in->left, len);
 	check_payload(call, in->p);
-	in->left -= len;
+	in->left -= min(in->left, round_up(len, 4));
 }
 
 static struct call *answer(u32 xid)
@@ -429,11 +465,49 @@ static void check_refusal(struct h_cursor *in)
 	expect(in, 2, "the error");
 }
 
+/* Reads the lists of a reply. Returns the bytes that its write chunk has. */
+static u32 written(struct h_cursor *in)
+{
+	u32 n, sum = 0;
+
+	if (h_word(in) || !h_word(in))
+		return 0;
+	for (n = h_word(in); n; n--) {
+		h_word(in);
+		sum += h_word(in);
+		h_word(in);
+		h_word(in);
+	}
+	return sum;
+}
+
+/*
+ * The results of an honest call in its chunk are right, whatever else a hostile requester has sent:
+ * those before the payload, and the payload. The answer may be an error, which has no results.
+ */
+static void check_honest(const struct call *call, struct h_cursor *in, u32 type)
+{
+	struct h_cursor whole = { call->memory, call->writable };
+	u32 payload = call->kind->receive_pages;
+
+	if (!call->honest || crowded || call->answered || !payload)
+		return;
+	if (type == 0 && call->writable == payload && written(in) == payload)
+		return check_payload(call, call->memory);
+	/* The results may be in read chunks instead. */
+	if (type != 1 || call->writable <= payload || h_word(in))
+		return;
+	if (get_unaligned_be32(call->memory + 20))
+		return;
+	check_results(&whole, call);
+	check_payload(call, whole.p);
+}
+
 /*
  * A hostile requester notes which of its calls are answered. Whatever the module answers, its
  * header grants a credit, in a version that the connection may have.
  */
-static void receive_any(const u8 *message, u32 len)
+static void receive_any(const u8 *message, u32 len, const struct h_qp *qp)
 {
 	struct h_cursor in = { message, len };
 	struct call *call = call_of(h_word(&in));
@@ -443,13 +517,18 @@ static void receive_any(const u8 *message, u32 len)
 	if (((version < 1 || version > 2) && type != 4) || !credits || type > 5)
 		h_violation("a message has version %u, %u credits, type %u", version, credits,
 			    type);
-	if (calls_back(message, len))
+	if (calls_back(message, len)) {
 		h_called_back++;
-	else if (call)
+	} else if (call) {
+		if (version == 2)
+			h_word(&in);
+		if (call->qp == qp)
+			check_honest(call, &in, type);
 		call->answered = true;
+	}
 }
 
-void h_requester_receive(const void *message, u32 len, u32 invalidated)
+void h_requester_receive(const struct h_qp *qp, const void *message, u32 len, u32 invalidated)
 {
 	struct h_cursor in = { message, len };
 	struct h_cursor room;
@@ -458,7 +537,7 @@ void h_requester_receive(const void *message, u32 len, u32 invalidated)
 	bool whole;
 
 	if (h_hostile)
-		return receive_any(message, len);
+		return receive_any(message, len, qp);
 	if (xid == CONF_XID) {
 		configured = true;
 		return;

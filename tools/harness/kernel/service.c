@@ -32,7 +32,6 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 
 {
 	static u8 bytes[2 << 20] H_SCRATCH;
 	struct xdr_buf payload;
-	u32 i;
 
 	h_expect(xdr_stream_subsegment(&rqst->rq_arg_stream, &payload, kind->send_pages),
 		 "a call has no payload");
@@ -40,10 +39,8 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 
 		return;
 	h_expect(!read_bytes_from_xdr_buf(&payload, 0, bytes, kind->send_pages),
 		 "a payload cannot be read");
-	for (i = 0; i < kind->send_pages; i++)
-		if (bytes[i] != h_payload_byte(i, seed) && !h_hostile)
-			h_violation("byte %u of a payload of %u bytes is wrong", i,
-				    kind->send_pages);
+	if (!h_hostile && !h_payload_is(bytes, 0, kind->send_pages, seed))
+		h_violation("a payload of %u bytes is wrong", kind->send_pages);
 }
 
 struct page *h_cached;
@@ -61,11 +58,9 @@ static struct page **take_pages(struct svc_rqst *rqst, u32 len, u32 seed)
 		*cached = h_cached;
 	}
 	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE);
-	for (i = 0; i < len && h_payloads; i++) {
-		u8 *page = page_address(pages[i >> PAGE_SHIFT]);
-
-		page[i & ~PAGE_MASK] = h_payload_byte(i, seed);
-	}
+	for (i = 0; i < len; i += PAGE_SIZE)
+		h_payload_fill(page_address(pages[i >> PAGE_SHIFT]), i,
+			       min_t(u32, len - i, PAGE_SIZE), seed);
 	return pages;
 }
 
@@ -109,7 +104,8 @@ static bool is_whole(const struct svc_rqst *rqst, const struct h_kind *kind)
 {
 	u32 room = rqst->rq_server->sv_max_payload;
 
-	return rqst->rq_arg_stream.nwords >= (kind->call_head + kind->send_pages) / 4 &&
+	return kind->reply_head &&
+	       rqst->rq_arg_stream.nwords >= DIV_ROUND_UP(kind->call_head + kind->send_pages, 4) &&
 	       max(kind->receive_pages, kind->send_pages) <= room;
 }
 
@@ -143,11 +139,11 @@ static bool encode_nothing(struct svc_rqst *rqst, struct xdr_stream *xdr)
 	return false;
 }
 
-static const struct svc_procedure procedures[H_KINDS] = {
-	[0 ... H_KINDS - 1] = { .pc_func = do_nothing, .pc_encode = encode_nothing },
+static const struct svc_procedure procedures[H_ALL_KINDS] = {
+	[0 ... H_ALL_KINDS - 1] = { .pc_func = do_nothing, .pc_encode = encode_nothing },
 };
 static const struct svc_version version = {
-	.vs_vers = 3, .vs_nproc = H_KINDS, .vs_proc = procedures, .vs_xdrsize = 64,
+	.vs_vers = 3, .vs_nproc = H_ALL_KINDS, .vs_proc = procedures, .vs_xdrsize = 64,
 	.vs_dispatch = dispatch,
 };
 static const struct svc_version *versions[] = { NULL, NULL, NULL, &version };
@@ -213,10 +209,13 @@ static void stop(void *unused)
 	svc_destroy(&service);
 }
 
+bool h_threads_change;
+
 static void set_threads(void *unused)
 {
 	int error = svc_set_num_threads(service, 0, threads);
 
+	h_threads_change = false;
 	h_expect(!error, "the service has no thread: %d", error);
 }
 
@@ -230,6 +229,7 @@ void h_serve_start(unsigned int count)
 void h_serve_threads(unsigned int count)
 {
 	threads = count;
+	h_threads_change = true;
 	h_spawn("nfsd gets threads", set_threads, NULL);
 }
 
