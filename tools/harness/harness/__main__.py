@@ -123,12 +123,12 @@ def _test(program: build.Program) -> bool:
 
 def _fuzz(args: argparse.Namespace) -> bool:
     """Runs a command of the fuzzer. Returns whether no input has failed."""
-    program = build.build_fuzzer(kernel.ensure("plain"))
+    plain = kernel.ensure("plain")
+    program = build.build_fuzzer(plain)
     if args.command == "replay":
         return fuzzing.replay(program, args.target, args.input)
     if args.command == "fuzz-coverage":
-        coverage.show(program, args.target)
-        return True
+        return coverage.show(program, build.symbolizer(plain), args.target)
     good = True
     for target in args.target:
         good = fuzzing.fuzz(program, target, f"-max_total_time={args.seconds}") and good

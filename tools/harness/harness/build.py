@@ -99,6 +99,12 @@ def _linker(kernel: Kernel) -> str:
     return f"ld.lld{llvm if llvm.startswith('-') else ''}" if llvm else "ld"
 
 
+def symbolizer(kernel: Kernel) -> str:
+    """Returns the program that finds the source of an address."""
+    llvm = kernel.tools.llvm or ""
+    return f"llvm-symbolizer{llvm if llvm.startswith('-') else ''}"
+
+
 def _kbuild(kernel: Kernel, tree: Path, target: str, log: Path, *more: str) -> Path:
     """Builds one object of an external module. Undefined symbols are no error."""
     make = ["make", "-C", kernel.obj, f"M={tree}", f"-j{settings.jobs()}"]
@@ -214,9 +220,11 @@ def _link(
     return program
 
 
-#: The coverage that libFuzzer reads, by codegen options that a stable compiler has.
+#: The coverage that libFuzzer reads, by codegen options that a stable compiler has; and the lines
+#: of the source.
 COVERAGE = (
-    "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=3"
+    "-Cpasses=sancov-module -Cdebuginfo=line-tables-only"
+    " -Cllvm-args=-sanitizer-coverage-level=3"
     " -Cllvm-args=-sanitizer-coverage-inline-8bit-counters"
     " -Cllvm-args=-sanitizer-coverage-pc-table"
     " -Cllvm-args=-sanitizer-coverage-trace-compares"

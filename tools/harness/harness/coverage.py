@@ -1,49 +1,55 @@
 # SPDX-License-Identifier: GPL-2.0
-"""Prints which blocks of the module the fuzzer's corpora reach, by room."""
+"""Prints which part of the module the fuzzer's corpora reach, by room.
+
+The unit is a place: the position in the source where a block of the program begins. The blocks of
+all instances and inlined copies of a function have the same places.
+"""
 
 from __future__ import annotations
 
 import bisect
+import json
 import re
+import subprocess
 from collections import defaultdict
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from lab.command import capture
 from lab.errors import LabError
 from lab.progress import say
 
-from . import build, fuzzing
+from . import build, fuzzing, unreached
+from .unreached import Place
 
 #: The functions that do not return, for cases that cannot occur.
 _PANIC = re.compile(r"9panicking|unwrap_failed|expect_failed")
 #: The sections whose relocations use functions. Others describe them.
 _USES = re.compile(r"\.rela\.(text|rodata|data|init|exit)")
-
-
-@dataclass
-class Function:
-    """The blocks of one function."""
-
-    name: str
-    blocks: int = 0
-    reached: int = 0
+#: The path of a source file of the module; what comes before it is the directory of the build.
+_TREE = re.compile(r"/module-fuzz/(rust/.+\.rs)$")
 
 
 @dataclass
 class Room:
-    """The functions of one room, without what cannot be reached."""
+    """The places of one room, and whether each was reached. Several blocks may have one place."""
 
-    functions: list[Function] = field(default_factory=list)
+    places: dict[Place, bool] = field(default_factory=dict)
+    blocks: int = 0
+    reached: int = 0
 
-    def blocks(self) -> int:
-        """Returns the number of blocks."""
-        return sum(f.blocks for f in self.functions)
+    def add(self, place: Place, *, reached: bool) -> None:
+        """Adds a block."""
+        self.places[place] = self.places.get(place, False) or reached
+        self.blocks += 1
+        self.reached += reached
 
-    def share(self) -> float:
-        """Returns the part of the blocks that was reached, in percent."""
-        return 100 * sum(f.reached for f in self.functions) / max(1, self.blocks())
+
+def percent(part: int, whole: int) -> float:
+    """Returns a part in percent."""
+    return 100 * part / max(1, whole)
 
 
 def uses(lines: Iterable[str]) -> frozenset[str]:
@@ -135,10 +141,21 @@ def ways(code: dict[int, Instruction], entries: Iterable[int]) -> Ways:
     return Ways(entered, returning)
 
 
-def room_of(name: str) -> str:
-    """Returns the room of a function by its path; `others` if it is of no room."""
-    found = re.search(r"\brpcrdma(?:\[\w+\])?::(\w+)::", name)
-    return found[1] if found else "others"
+def room_of(file: str) -> str:
+    """Returns the room of a source file by its path."""
+    return file.split("/")[1].removesuffix(".rs")
+
+
+def place_of(frames: Iterable[dict[str, Any]]) -> Place | None:
+    """Returns the innermost place in the tree, from what llvm-symbolizer says of an address.
+
+    None: all code there is that of libraries, or the compiler has made it.
+    """
+    for frame in frames:
+        found = _TREE.search(frame["FileName"])
+        if found and frame["Line"]:
+            return Place(found[1], frame["Line"], frame["Column"])
+    return None
 
 
 def visible(lines: Iterable[str]) -> frozenset[str]:
@@ -156,10 +173,11 @@ class Sorted:
 
     rooms: dict[str, Room]
     #: The numbers of blocks that only cases that cannot occur, or tracepoints, have; those of
-    #: functions of which each call was inlined.
+    #: functions of which each call was inlined; those of libraries and of the compiler.
     panics: int = 0
     traces: int = 0
     uncalled: int = 0
+    foreign: int = 0
 
 
 def sort(
@@ -167,30 +185,41 @@ def sort(
     symbols: Sequence[tuple[int, str, str]],
     unused: Container[str],
     open_ways: Ways,
+    places: Mapping[int, Place],
 ) -> Sorted:
     """Sorts blocks: their addresses, and whether they were reached.
 
     `symbols`: the addresses of the program's functions, their symbols and their names.
     """
     result = Sorted(defaultdict(Room))
-    functions: dict[int, Function] = {}
     starts = [address for address, _, _ in symbols]
     for address, reached in blocks:
-        index = bisect.bisect_right(starts, address) - 1
-        _, symbol, name = symbols[index]
+        symbol = symbols[bisect.bisect_right(starts, address) - 1][1]
         if not reached and symbol in unused:
             result.uncalled += 1
         elif not reached and address not in open_ways.entered:
             result.traces += 1
         elif not reached and address not in open_ways.returning:
             result.panics += 1
+        elif address not in places:
+            result.foreign += 1
         else:
-            if index not in functions:
-                functions[index] = Function(name)
-                result.rooms[room_of(name)].functions.append(functions[index])
-            functions[index].blocks += 1
-            functions[index].reached += reached
+            place = places[address]
+            result.rooms[room_of(place.file)].add(place, reached=reached)
     return result
+
+
+def _places(path: Path, symbolizer: str, blocks: Sequence[tuple[int, bool]]) -> dict[int, Place]:
+    """Returns the place of each block that has one."""
+    command = [symbolizer, "-e", str(path), "--output-style=JSON"]
+    addresses = "".join(f"{address:#x}\n" for address, _ in blocks)
+    done = subprocess.run(command, input=addresses, capture_output=True, text=True, check=True)
+    found = {}
+    for line in done.stdout.splitlines():
+        answer = json.loads(line)
+        if place := place_of(answer["Symbol"]):
+            found[int(answer["Address"], 16)] = place
+    return found
 
 
 def _symbols(path: Path) -> list[tuple[int, str, str]]:
@@ -226,28 +255,46 @@ def _blocks(program: build.Program, targets: Sequence[str]) -> list[tuple[int, b
     return sorted(reached.items())
 
 
-def show(program: build.Program, targets: Sequence[str]) -> None:
-    """Prints the part of each room that the corpora reach, and the functions that none reaches."""
+def _table(rooms: Mapping[str, Room], known: Container[Place]) -> None:
+    """Prints a line for each room. Places with a reason do not count."""
+    say(f"{'room':<10} {'places':>7} {'reached':>8} {'blocks':>7} {'reached':>8} {'listed':>7}")
+    for name, room in sorted(rooms.items()):
+        open_places = [place for place in room.places if place not in known]
+        reached = sum(room.places[place] for place in open_places)
+        say(
+            f"{name:<10} {len(open_places):>7} {percent(reached, len(open_places)):>7.1f}% "
+            f"{room.blocks:>7} {percent(room.reached, room.blocks):>7.1f}% "
+            f"{len(room.places) - len(open_places):>7}"
+        )
+
+
+def show(program: build.Program, symbolizer: str, targets: Sequence[str]) -> bool:
+    """Prints the part of each room that the corpora reach, and all places that none reaches.
+
+    Returns whether the list of what is never reached is right.
+    """
     used = uses(capture(["readelf", "-rW", str(program.module)]).splitlines())
     unused = visible(capture(["readelf", "-sW", str(program.module)]).splitlines()) - used
     objdump = ["objdump", "-d", "--no-show-raw-insn", str(program.path)]
     code = instructions(capture(objdump).splitlines())
     symbols = _symbols(program.path)
     open_ways = ways(code, (address for address, _, _ in symbols))
-    found = sort(_blocks(program, targets), symbols, unused, open_ways)
-    say(f"{'room':<10} {'blocks':>7} {'reached':>8} {'functions':>10} {'reached':>8}")
-    for name, room in sorted(found.rooms.items()):
-        called = sum(1 for f in room.functions if f.reached)
-        say(
-            f"{name:<10} {room.blocks():>7} {room.share():>7.1f}% {len(room.functions):>10} "
-            f"{called:>8}"
-        )
+    blocks = _blocks(program, targets)
+    places = _places(program.path, symbolizer, blocks)
+    found = sort(blocks, symbols, unused, open_ways, places)
+    reached = {p: yes for room in found.rooms.values() for p, yes in room.places.items()}
+    listed = unreached.match(unreached.entries(), unreached.Sources(), reached)
+    _table(found.rooms, listed.known)
     say(
         f"left out: {found.panics} blocks that only panic, {found.traces} of tracepoints, "
-        f"{found.uncalled} of functions that are inlined wherever they are called"
+        f"{found.uncalled} of functions that are inlined wherever they are called, "
+        f"{found.foreign} of libraries and of the compiler"
     )
-    say("functions that no input reaches, with their blocks:")
-    for name, room in sorted(found.rooms.items()):
-        for function in sorted(room.functions, key=lambda f: f.name):
-            if not function.reached:
-                say(f"  {name}: {function.name} ({function.blocks})")
+    say("places that no input reaches:")
+    for line in unreached.lines(
+        p for p, yes in reached.items() if not yes and p not in listed.known
+    ):
+        say(f"  {line}")
+    for entry in listed.stale:
+        say(f"FAIL {unreached.FILE.name}: {entry} is reached, or is not there")
+    return not listed.stale

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pytest
+from harness.unreached import Place
 
 from harness import coverage
 
@@ -39,18 +40,35 @@ CODE = """
 WAYS = coverage.ways(coverage.instructions(CODE.splitlines()), [0x100])
 
 
+PLACES = {
+    0x100: Place("rust/conn/state.rs", 10, 5),
+    0x108: Place("rust/conn/state.rs", 12, 9),
+    0x110: Place("rust/conn/state.rs", 13, 9),
+    0x120: Place("rust/conn/state.rs", 14, 5),
+    0x140: Place("rust/wire.rs", 3, 1),
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "room"),
-    [
-        ("rpcrdma::client::call::reply::handle", "client"),
-        ("<rpcrdma::conn::state::State as rpcrdma::rdma::Owner>::lost", "conn"),
-        ("core::ptr::drop_in_place::<rpcrdma::server::send::Reply>", "server"),
-        ("<rpcrdma[1a2b3c]::wire::cursor::Cursor>::word", "wire"),
-        ("init_module", "others"),
-    ],
+    ("file", "room"), [("rust/client/call/reply.rs", "client"), ("rust/wire.rs", "wire")]
 )
-def test_room(name: str, room: str) -> None:
-    assert coverage.room_of(name) == room
+def test_room(file: str, room: str) -> None:
+    assert coverage.room_of(file) == room
+
+
+def _frame(file: str, line: int) -> dict[str, object]:
+    return {"FileName": file, "Line": line, "Column": 7, "FunctionName": "f"}
+
+
+def test_the_place_is_the_innermost_of_the_tree() -> None:
+    library, ours = (
+        _frame("/kernel/rust/kernel/sync.rs", 8),
+        _frame("/b/module-fuzz/rust/conn/a.rs", 9),
+    )
+    assert coverage.place_of([library, ours, _frame("/b/module-fuzz/rust/conn/b.rs", 1)]) == Place(
+        "rust/conn/a.rs", 9, 7
+    )
+    assert coverage.place_of([_frame("/b/module-fuzz/rust/conn/a.rs", 0), _frame("??", 0)]) is None
 
 
 def test_uses() -> None:
@@ -70,15 +88,22 @@ def test_visible() -> None:
 
 def test_blocks_are_sorted() -> None:
     blocks = [(a, a == 0x100) for a in (0x100, 0x108, 0x110, 0x120, 0x140)]
-    found = coverage.sort(blocks, SYMBOLS, {"_RTwo"}, WAYS)
-    assert (found.panics, found.traces, found.uncalled) == (1, 1, 1)
+    found = coverage.sort(blocks, SYMBOLS, {"_RTwo"}, WAYS, PLACES)
+    assert (found.panics, found.traces, found.uncalled, found.foreign) == (1, 1, 1, 0)
     assert list(found.rooms) == ["conn"]
-    (function,) = found.rooms["conn"].functions
-    assert (function.blocks, function.reached) == (2, 1)
-    assert found.rooms["conn"].share() == 50
+    assert found.rooms["conn"].places == {PLACES[0x100]: True, PLACES[0x120]: False}
+    assert (found.rooms["conn"].blocks, found.rooms["conn"].reached) == (2, 1)
 
 
 def test_a_block_that_was_reached_counts() -> None:
-    found = coverage.sort([(0x108, True), (0x140, True)], SYMBOLS, {"_RTwo"}, WAYS)
+    found = coverage.sort([(0x108, True), (0x140, True)], SYMBOLS, {"_RTwo"}, WAYS, PLACES)
     assert (found.panics, found.uncalled) == (0, 0)
-    assert found.rooms["wire"].share() == 100
+    assert found.rooms["wire"].places == {PLACES[0x140]: True}
+
+
+def test_a_place_is_reached_if_one_of_its_blocks_is() -> None:
+    place = Place("rust/conn/state.rs", 1, 1)
+    blocks = [(0x100, False), (0x120, True)]
+    found = coverage.sort(blocks, SYMBOLS, set(), WAYS, {0x100: place, 0x120: place})
+    assert found.rooms["conn"].places == {place: True}
+    assert coverage.sort([(0x100, True)], SYMBOLS, set(), WAYS, {}).foreign == 1
