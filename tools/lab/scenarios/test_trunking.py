@@ -2,7 +2,7 @@
 """A mount of NFSv4.2 over two addresses of its server (`max_connect=2`), one of which may be lost.
 
 SUNRPC keeps the transport to an address that is lost, so calls that it has given to this transport
-wait, as over TCP.
+wait.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from contextlib import contextmanager
 import pytest
 
 from lab.harness import Options
-from lab.nfsrdma import TOOL, install
 from lab.pair import MOUNT_POINT, SERVER_ADDRESS, Pair
 from lab.worker import Worker
 
@@ -129,55 +128,4 @@ def test_address_returns(pair: Pair, loss: str) -> None:
     _await_connections(pair, [1, 1])
     # Without the address, the calls that have its transport wait, and with them all threads.
     assert waiting
-    _umount(pair)
-
-
-@pytest.mark.by_the_clock
-def test_transport_is_removed(pair: Pair) -> None:
-    """An administrator removes the transport to a lost address, and the work goes on."""
-    install(pair)
-    _mount(pair)
-    worker = Worker(pair)
-    with _lost(pair, "device"):
-        time.sleep(AWAY)
-        other = f"grep -l {OTHER_ADDRESS} /sys/kernel/sunrpc/xprt-switches/*/xprt-*-rdma/dstaddr"
-        name = pair.client.sh(other).split("/")[-2].rpartition("-")[0]
-        pair.client.sh(f"{TOOL} rails --remove {name} {MOUNT_POINT}", timeout=100)
-        print(f"at work again after {worker.await_progress(60, 60):.1f} s")
-    said = worker.finish()
-    print(said)
-    assert "errors=0" in said
-    assert _connections(pair) == [1, 0]
-    _umount(pair)
-
-
-#: Seconds within which SUNRPC must release the transports.
-LET_GO = 120.0
-READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
-
-
-@pytest.mark.by_the_clock
-def test_forced_umount(pair: Pair) -> None:
-    """`umount -f` ends the calls that wait for a lost address, and the module can be unloaded."""
-    _mount(pair)
-    pair.client.sh(f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=8 oflag=direct status=none")
-    with _lost(pair, "device"):
-        readers = [pair.client.vm.start(READ) for _ in range(2)]
-        time.sleep(AWAY)
-        assert all(pair.client.vm.agent.poll(reader) is None for reader in readers)
-        began = time.monotonic()
-        # It ends the calls in flight, but the readers still use the mount.
-        pair.client.run(f"umount -f {OTHER}; umount -f {MOUNT_POINT}", timeout=60)
-        for reader in readers:
-            assert pair.client.vm.agent.wait(reader, 30).status not in (0, 124, 137)
-        for at in (OTHER, MOUNT_POINT):
-            pair.client.run(f"umount -f {at}", timeout=60)
-            assert pair.client.run(f"mountpoint -q {at}", timeout=20).status != 0
-        print(f"forced in {time.monotonic() - began:.1f} s")
-        began = time.monotonic()
-        pair.unload(LET_GO)
-        print(f"unloaded after {time.monotonic() - began:.1f} s")
-    pair.load()
-    _mount(pair)
-    pair.client.sh(READ)
     _umount(pair)
