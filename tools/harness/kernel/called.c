@@ -81,6 +81,19 @@ static void lose_connection(void)
 	h_settle();
 }
 
+/* Lets the server answer again. The call is sent over the next connection, and no reply is. */
+static void end_without_reply(struct h_rpc *rpc)
+{
+	unsigned int i;
+
+	h_answer.silent = false;
+	for (i = 0; i < 150 && !h_peer_call(rpc->xid); i++)
+		h_live(1000);
+	h_expect(!h_backward_replies, "a reply is sent over another connection than its call");
+	finish(rpc);
+	end();
+}
+
 /*
  * The server calls, and is gone. A call waits for a connection, which is being made, when the
  * service replies: the reply would be of no use on the next connection.
@@ -88,7 +101,6 @@ static void lose_connection(void)
 void h_called_and_lost(void)
 {
 	struct h_rpc *rpc;
-	unsigned int i;
 
 	begin();
 	h_call_back(0x77);
@@ -99,12 +111,7 @@ void h_called_and_lost(void)
 	h_live(100);
 	h_expect(!h_window_used(), "a call is sent without a connection");
 	reply();
-	h_answer.silent = false;
-	for (i = 0; i < 150 && !h_peer_call(rpc->xid); i++)
-		h_live(1000);
-	h_expect(!h_backward_replies, "a reply is sent over another connection than its call");
-	finish(rpc);
-	end();
+	end_without_reply(rpc);
 }
 
 /*
@@ -115,7 +122,6 @@ void h_called_while_closing(void)
 {
 	struct h_qp *closing;
 	struct h_rpc *rpc;
-	unsigned int i;
 
 	begin();
 	closing = h_qp;
@@ -128,12 +134,7 @@ void h_called_while_closing(void)
 	h_live(100);
 	reply();
 	h_drain_go(closing);
-	h_answer.silent = false;
-	for (i = 0; i < 150 && !h_peer_call(rpc->xid); i++)
-		h_live(1000);
-	h_expect(!h_backward_replies, "a reply is sent over another connection than its call");
-	finish(rpc);
-	end();
+	end_without_reply(rpc);
 }
 
 /* Calls that a server may have in progress, and the requests that a client keeps for them. */
