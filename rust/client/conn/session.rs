@@ -110,7 +110,7 @@ pub(super) fn received(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>) {
             }
             reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
         }
-        // The first call is about to be retransmitted, so it does not fail. It needs its memory.
+        // The first call does not fail: it is about to be retransmitted with the same R_keys.
         (Err(_), Take::Done) => {
             let xid = peek(bytes).map_or(0, |prefix| prefix.xid);
             reply::check_unmatched_rkey(conn, xid, Arrived::Message(msg));
