@@ -27,7 +27,7 @@ pytestmark = [
 SPLICE = "/sys/kernel/debug/nfsd/disable-splice-read"
 #: Kilobytes that the server may use for each connection: the queues of rxe, Receives, send buffers,
 #: and beyond the sixteenth 512 KiB of replies and two replies of a megabyte (server-guide.rst).
-EACH = 1180 + 536 + 2132 + 512 + 2 * 1024
+EACH = 668 + 536 + 2132 + 512 + 2 * 1024
 #: Kilobytes of the server that a crowd may leave behind: slabs that fill up.
 LEFT = 12_000
 #: Seconds in which a server has to forget connections. It probes a client that is silent for a
