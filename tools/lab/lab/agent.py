@@ -17,6 +17,9 @@ from typing import Any
 
 from .errors import GuestError
 
+#: A limit ends a program that hangs. The limits of scenarios were chosen on a host that had nothing
+#: else to do, and another host may be as many times slower.
+SLOW_HOST = 3
 #: Seconds that a debugger may stop a guest.
 _DEBUGGING = 86400.0
 
@@ -175,7 +178,12 @@ class Agent:
         return Exit(status, out, err)
 
     def wait(self, pid: int, timeout: float) -> Exit:
-        """Waits for the program to end."""
+        """Waits for the program to end, for `timeout` seconds on a host without other work.
+
+        # Errors
+        `GuestError` if it still runs after `SLOW_HOST` times as long.
+        """
+        timeout *= SLOW_HOST
         deadline, pause = time.monotonic() + timeout + self._extra, 0.005
         while time.monotonic() < deadline:
             done = self.poll(pid)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import arch, device, emulator
-from .agent import Agent, Exit, Monitor
+from .agent import SLOW_HOST, Agent, Exit, Monitor
 from .errors import BootError, GuestError
 
 
@@ -200,9 +200,11 @@ class Vm:
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
         """Runs a shell command in the guest; timeout(1) in the guest enforces the time limit.
 
-        A command that exceeds the limit ends with status 124 or 137.
+        The limit is `SLOW_HOST` times `timeout`. A command that exceeds it ends with status 124 or
+        137.
         """
-        limit = ["/usr/bin/timeout", "-k", "5", f"{timeout:.0f}", "/bin/bash", "-c", command]
+        seconds = f"{timeout * SLOW_HOST:.0f}"
+        limit = ["/usr/bin/timeout", "-k", "5", seconds, "/bin/bash", "-c", command]
         return self.agent.wait(self.agent.start(limit, stdin), timeout + 30)
 
     def start(self, command: str) -> int:
