@@ -26,6 +26,9 @@ CLIENT_ADDRESS = "10.0.0.2"
 CLIENT_ADDRESSES = (CLIENT_ADDRESS, "fd00::2", "10.0.1.2", "10.0.0.102")
 MOUNT_POINT = "/mnt/nfs"
 _IMAGE_ONLY = ("init", "packages.txt", "stage1")
+#: Seconds in which two guests boot under emulation on two cores that do nothing else, and how many
+#: times slower than that a host counts at most.
+_QUIET_BOOT, _SLOWEST = 12.0, 8.0
 
 
 @dataclass(frozen=True)
@@ -68,10 +71,9 @@ class Setup:
 
     @property
     def patience(self) -> float:
-        """How many times longer a guest may take for its work than with the plain kernel.
+        """How many times longer a guest takes for its work than with the plain kernel.
 
-        The checks of the debug kernel slow down everything that allocates memory. What a scenario
-        measures is not scaled by this.
+        The checks of the debug kernel slow down everything that allocates memory.
         """
         return 4 if self.kernel.flavour == "debug" else 1
 
@@ -200,6 +202,16 @@ class Pair:
         """All guests, the server first."""
         return [self.server, self.client] + ([self.bystander] if self.bystander else [])
 
+    @property
+    def patience(self) -> float:
+        """How many times longer the guests may take for their work than on a quiet host.
+
+        The boot shows how slow the host and the kernel are. Bounds of what takes time of the
+        processors are scaled by this; those of timers are not.
+        """
+        slowness = min(self.boot_seconds / _QUIET_BOOT, _SLOWEST)
+        return max(self.setup.patience, slowness)
+
     def start_server(self) -> None:
         """Loads the server's module and starts nfsd, after a boot or after `crash_server`."""
         setup = self.setup
@@ -276,21 +288,22 @@ class Pair:
         if self.setup.gdb:
             gdb.write(guest, self.setup.kernel_of(guest.name).vmlinux, module)
 
-    def unload(self, patience: float = 2.0, *, module: str = "rpcrdma") -> None:
+    def unload(self, patience: float = 10.0, *, module: str = "rpcrdma") -> None:
         """Removes rpcrdma.ko, or another module, from the client.
 
-        Teardown after umount is asynchronous, so the module may be in use for `patience` seconds.
+        Teardown after umount is asynchronous, so the module may be in use for `patience` seconds,
+        and longer on a slow host.
         """
-        _remove(self.client, module, patience * self.setup.patience)
+        _remove(self.client, module, patience * self.patience)
 
     def load_server(self, parameters: str = "") -> None:
         """Loads rpcrdma.ko on the server, which has no RDMA port until `start_nfsd`."""
         self.server.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
         self._offer_gdb(self.server, self.setup.server_module)
 
-    def unload_server(self, patience: float = 2.0) -> None:
+    def unload_server(self, patience: float = 10.0) -> None:
         """Removes rpcrdma.ko from the server, whose nfsd has no threads."""
-        _remove(self.server, "rpcrdma", patience * self.setup.patience)
+        _remove(self.server, "rpcrdma", patience * self.patience)
 
     def mount(
         self,

@@ -57,7 +57,7 @@ class Worker:
     def await_progress(self, operations: int, limit: float) -> float:
         """Waits for that many more operations; returns the seconds they took.
 
-        On the debug kernel the limit is longer (`Setup.patience`).
+        On a slow host the limit is longer (`Pair.patience`).
 
         # Errors
         `GuestError` when they did not succeed within `limit` seconds, or the worker has ended.
@@ -71,7 +71,7 @@ class Worker:
         The same as those of `await_progress`.
         """
         began = time.monotonic()
-        limit *= self._pair.setup.patience
+        limit *= self._pair.patience
         while (done := self.progress()) < operations:
             ended = self._pair.client.vm.agent.poll(self._pid)
             if ended:

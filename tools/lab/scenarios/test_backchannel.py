@@ -39,7 +39,7 @@ def _take(pair: Pair, count: int, least: int = 1) -> None:
     processes would take longer.
     """
     reading = f"cd {MOUNT_POINT}/d && seq -f f%.0f 0 {count - 1} | xargs cat"
-    deadline = time.monotonic() + 100 * pair.setup.patience
+    deadline = time.monotonic() + 100 * pair.patience
     while True:
         pair.client.sh(reading, timeout=300)
         granted = _delegations(pair)
@@ -131,7 +131,7 @@ def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     _take(pair, count, count * 9 // 10)
     writer = pair.client.vm.start(f"python3 /lab/verify.py write names {MOUNT_POINT}/other")
     # The last file waits for all the files before it.
-    assert _conflict(pair, count, 300) < 40 * pair.setup.patience
+    assert _conflict(pair, count, 300) < 40 * pair.patience
     done = pair.client.vm.agent.wait(writer, 300)
     assert done.status == 0, done.stderr.decode()
     pair.server.sh("python3 /lab/verify.py check names /srv/export/other", timeout=300)
@@ -167,10 +167,10 @@ def test_recall_at_full_credit(pair: Pair) -> None:
     holder = pair.client.vm.start(f"exec sleep 1000 < {MOUNT_POINT}/d/f0")
     _take(pair, 1)
     load = pair.client.vm.start(LOAD)
-    deadline = time.monotonic() + 30 * pair.setup.patience
+    deadline = time.monotonic() + 30 * pair.patience
     while int(pair.client.sh(TASKS)) < 100:
         assert time.monotonic() < deadline, "the client has too few calls in flight"
-    assert _conflict(pair, 1, 100) < 2 * PROMPT * pair.setup.patience
+    assert _conflict(pair, 1, 100) < 2 * PROMPT * pair.patience
     assert int(pair.client.sh(TASKS)) > 100
     pair.client.sh("pkill -x fio; pkill -x sleep")
     for process in (load, holder):
@@ -240,7 +240,7 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
             )
             _take(pair, count, count // 4)
             pair.server.sh("touch /tmp/go")
-            deadline = time.monotonic() + 30 * pair.setup.patience
+            deadline = time.monotonic() + 30 * pair.patience
             while not trace.events("xprtrdma_cb_call"):
                 assert time.monotonic() < deadline, "no callback came"
         began = time.monotonic()
@@ -250,7 +250,7 @@ def test_umount_amid_recalls(pair: Pair, count: int) -> None:
         assert time.monotonic() - began < 30
         done = pair.server.vm.agent.wait(conflict, 120)
         assert done.status == 0, done.stderr.decode()
-        pair.unload(5)
+        pair.unload()
         pair.load()
 
 
@@ -267,7 +267,7 @@ CALLS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | grep -c nfs4_cb || true
 
 def _await_conflict(pair: Pair) -> None:
     """Waits until an open on the server waits for a delegation to be returned."""
-    deadline = time.monotonic() + 10 * pair.setup.patience
+    deadline = time.monotonic() + 10 * pair.patience
     while pair.server.run("grep -q BREAKING /proc/locks").status:
         assert time.monotonic() < deadline, "no open waits"
 
@@ -309,7 +309,7 @@ def test_removal_amid_recalls(pair: Pair, rounds: int) -> None:
         time.sleep(CALLS_END)
         assert int(pair.server.sh(CALLS)) == 0
         while not (done := pair.server.vm.agent.poll(conflict)):
-            if time.monotonic() > began + REVOKED * pair.setup.patience:
+            if time.monotonic() > began + REVOKED * pair.patience:
                 break
             time.sleep(0.2)
         took = f"{float(done.stdout):.1f} s" if done else "until the umount"

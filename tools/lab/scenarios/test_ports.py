@@ -61,7 +61,7 @@ def _connections(pair: Pair) -> list[int]:
 
 def _await_connections(pair: Pair, wanted: list[int], limit: float = 30) -> None:
     """Waits until the ports have these numbers of connections."""
-    deadline = time.monotonic() + limit * pair.setup.patience
+    deadline = time.monotonic() + limit * pair.patience
     while (found := _connections(pair)) != wanted:
         assert time.monotonic() < deadline, f"connections by port: {found}, not {wanted}"
         time.sleep(0.2)
@@ -114,7 +114,7 @@ def test_port_dies(pair: Pair, tunables: Tunables, version: str, below: str) -> 
             _await_connections(pair, [4, 0] if port else [0, 4])
             stall = worker.standstill()
         print(f"port {port}: standstill of {stall:.2f} s")
-        assert stall < STALL * pair.setup.patience
+        assert stall < STALL * pair.patience
         # The next connections are made from the port that is back.
         pair.restart_nfsd()
     said = worker.finish()
@@ -140,7 +140,7 @@ def test_device_removed(pair: Pair, tunables: Tunables, version: str, below: str
     finally:
         pair.client.sh("rdma link add rxe1 type rxe netdev eth1")
     print(f"standstill of {stall:.2f} s")
-    assert stall < STALL * pair.setup.patience
+    assert stall < STALL * pair.patience
     said = worker.finish()
     print(said)
     assert "errors=0" in said

@@ -104,7 +104,7 @@ def _held(pair: Pair, mode: str, patterns: str) -> Iterator[None]:
         yield
     finally:
         client.sh(f"touch {control}.stop")
-        done = client.vm.agent.wait(pid, 60 * pair.setup.patience)
+        done = client.vm.agent.wait(pid, 60 * pair.patience)
         print(done.stderr.decode())
     assert done.status == 0
 
@@ -141,7 +141,7 @@ def test_files_of_debugfs_are_read_during_unload(pair: Pair) -> None:
     """A process reads the files again and again while the module is unloaded and loaded."""
     with _held(pair, "read", "/sys/kernel/debug/rpcrdma/*"):
         for _ in range(10):
-            pair.unload(patience=10)
+            pair.unload()
             pair.load()
 
 

@@ -12,9 +12,9 @@ from lab.pair import MOUNT_POINT, Pair
 from lab.relay import Relay
 from lab.worker import Worker
 
-#: Seconds for the removal itself, and until the client works again once the device is back. Both
-#: are processor time, of which the debug kernel takes ten times as much.
-REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (60.0, 60.0)
+#: Seconds for the removal itself, and until the client works again once the device is back, both on
+#: a quiet host. They are processor time, of which the debug kernel takes ten times as much.
+REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (15.0, 60.0)
 
 
 @pytest.mark.by_the_clock
@@ -35,7 +35,7 @@ def test_removal_and_return(pair: Pair, version: str) -> None:
         pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
         returning = worker.await_progress(5, RETURNING if ours else 300)
         print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
-        assert removing < REMOVING
+        assert removing < REMOVING * pair.patience
         worker.await_progress(20, 100)
     said = worker.finish()
     print(said)
@@ -81,7 +81,7 @@ def test_removal_amid_connecting(pair: Pair, relay: Relay) -> None:
         # On a busy host the client may have begun another attempt already.
         cut_off = [e.text for e in trace.events() if "device removal:" in e.text]
     print(f"removed in {removing:.1f} s; {cut_off}")
-    assert removing < 5
+    assert removing < 5 * pair.patience
     assert any(text.endswith("device removal: connecting -> draining") for text in cut_off)
     relay.set("blackout", 0)
     pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")

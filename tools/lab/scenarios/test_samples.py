@@ -55,8 +55,8 @@ def test_rdma_ping_removal(pair: Pair) -> None:
             pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
             returning = _await_return(pair, before, count)
             print(f"removed in {removing:.1f} s; listens {returning:.1f} s after the return")
-            assert removing < REMOVING
-            assert returning < RETURNING
+            assert removing < REMOVING * pair.patience
+            assert returning < RETURNING * pair.patience
             said = pair.client.console()[before:]
             assert said.count("the listener is lost: DeviceRemoved") == count
     finally:
@@ -65,7 +65,7 @@ def test_rdma_ping_removal(pair: Pair) -> None:
 
 #: Seconds for the removal of a device, and until its listener listens again. The debug kernel takes
 #: ten times as much processor time.
-REMOVING, RETURNING = (5.0, 5.0) if settings.flavour() == "plain" else (50.0, 20.0)
+REMOVING, RETURNING = (5.0, 5.0) if settings.flavour() == "plain" else (12.5, 5.0)
 
 
 def _listens(pair: Pair) -> bool:

@@ -73,7 +73,7 @@ def _crash(pair: Pair, records: list[Records], seed: int) -> None:
     tally = pair.disk.tally()
     counts = [one.check_server() for one in records]
     pair.start_server()
-    took = max(one.await_stable(5, SOON * pair.setup.patience) for one in records)
+    took = max(one.await_stable(5, SOON * pair.patience) for one in records)
     # The client has claimed its lock again in the server's grace period.
     assert pair.server.sh("python3 -", stdin=LOCKED.encode()).strip() == "locked"
     stable, doubtful = map(sum, zip(*counts, strict=True))

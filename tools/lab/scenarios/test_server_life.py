@@ -26,8 +26,9 @@ DEBUG = settings.flavour() == "debug"
 THREADS = "/proc/fs/nfsd/threads"
 LISTEN = "echo 'rdma 20049' > /proc/fs/nfsd/portlist"
 #: Seconds in which the server's device must be gone, and clients at work again after its return.
-#: The goal for the first is two seconds on an idle host; a busy one gets twice that.
-REMOVING, RETURNING = (20.0, 120.0) if DEBUG else (4.0, 60.0)
+#: The goal for the first is two seconds on an idle host; a busy one gets twice that, and more if
+#: its guests boot slowly (`Pair.patience`).
+REMOVING, RETURNING = (5.0, 120.0) if DEBUG else (4.0, 60.0)
 #: Seconds after which the server must have noticed that an idle client is gone.
 VANISHED = 200
 COPY = (
@@ -157,7 +158,7 @@ def _without_device(pair: Pair, worker: Worker, pause: float) -> None:
     returning = worker.await_progress(5, RETURNING if OURS else 300)
     print(f"removed in {removing:.1f} s; at work {returning:.1f} s after the return")
     if OURS:
-        assert removing < REMOVING
+        assert removing < REMOVING * pair.patience
 
 
 @pytest.mark.by_the_clock
@@ -211,7 +212,7 @@ def test_module_in_use(pair: Pair) -> None:
     pair.client.sh(COPY)
     pair.umount()
     pair.stop_nfsd()
-    pair.unload_server(10)
+    pair.unload_server()
     assert "rdma" not in pair.server.read("/proc/sys/sunrpc/transports")
     pair.load_server()
     pair.start_nfsd()
@@ -234,7 +235,7 @@ def test_reload(pair: Pair, cycles: int) -> None:
     """Cycles of insmod, nfsd, I/O and rmmod on the server lose none of its memory."""
     pair.server.sh("rm -rf /srv/export/*")
     pair.stop_nfsd()
-    pair.unload_server(10)
+    pair.unload_server()
     free = []
     for cycle in range(cycles):
         pair.load_server()
@@ -243,7 +244,7 @@ def test_reload(pair: Pair, cycles: int) -> None:
         pair.client.sh(COPY)
         pair.umount()
         pair.stop_nfsd()
-        pair.unload_server(10)
+        pair.unload_server()
         free.append(free_kilobytes(pair.server))
     half = cycles // 2
     lost = free[-1 - half] - free[-1]

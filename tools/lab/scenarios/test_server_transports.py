@@ -202,7 +202,7 @@ def _delegated(pair: Pair, kind: str) -> bool:
 def _keep_open(pair: Pair, place: Place, kind: str) -> int:
     """Opens the file until there is a delegation of it; returns the process that has it open."""
     place.guest.write("/run/keep.py", KEEP.encode())
-    deadline = time.monotonic() + 60 * pair.setup.patience
+    deadline = time.monotonic() + 60 * pair.patience
     while True:
         place.guest.sh("rm -f /run/kept")
         process = place.guest.vm.start(f"exec python3 /run/keep.py {place.at}/held {kind}")

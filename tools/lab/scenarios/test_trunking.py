@@ -61,7 +61,7 @@ def _connections(pair: Pair) -> list[int]:
 
 def _await_connections(pair: Pair, wanted: list[int], limit: float = 60) -> None:
     """Waits until the addresses have these numbers of connections."""
-    deadline = time.monotonic() + limit * pair.setup.patience
+    deadline = time.monotonic() + limit * pair.patience
     while (found := _connections(pair)) != wanted:
         assert time.monotonic() < deadline, f"connections by address: {found}, not {wanted}"
         time.sleep(0.2)

@@ -113,6 +113,6 @@ def test_clean(pair: Pair, relay: Relay, version: str, gone: str) -> None:
     relay.set("blackout", 0)
     if gone == "device":
         pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
-    assert took < LAST_CALLS[version] * MAJOR_TIMEOUT + 5
+    assert took < LAST_CALLS[version] * MAJOR_TIMEOUT + 5 * pair.patience
     pair.mount("3")
     pair.umount()

@@ -195,7 +195,7 @@ def test_defaults(
         time.sleep(12)
         assert _sizes(pair) == default
         assert _busy(pair, counters)["write_chunks"] > 0
-        deadline = time.monotonic() + 90 * pair.setup.patience
+        deadline = time.monotonic() + 90 * pair.patience
         while _work(pair, counters, 5) != larger:
             assert time.monotonic() < deadline, _sizes(pair)
         # A request slot gets its longer buffer at a look after its first call.
@@ -237,7 +237,7 @@ def _shown(pair: Pair, calls: int, replies: int) -> list[int]:
     get larger buffers as they are used, so something has to be at work. A server goes on sending
     longer replies than the client counts on, if it ever did.
     """
-    deadline = time.monotonic() + 60 * pair.setup.patience
+    deadline = time.monotonic() + 60 * pair.patience
     while True:
         client, server = (connections.read(guest)[0] for guest in (pair.client, pair.server))
         shown = [client["call_bytes"], server["call_bytes"], client["reply_bytes"]]
