@@ -308,7 +308,8 @@ def accesses():
     def stale(peer, call):
         handle, _, offset = call.writes[0][0]
         peer.send(call.connection, honest(call))
-        time.sleep(0.5)
+        # The client takes away the permission when it handles the reply.
+        time.sleep(2)
         return refused(peer.tell("write", call.connection, f"{handle:x}", f"{offset:x}", "ee" * 4))
 
     def with_immediate(peer, call):

@@ -11,6 +11,13 @@ from . import paths
 from .pair import Guest, Pair
 
 TOOL = "/run/nfsrdma/command"
+#: Waits until the command has a trace instance, and until the number of the module's events that it
+#: has enabled there does not change any more.
+_BEGUN = """
+count() { cat /sys/kernel/tracing/instances/nfsrdma*/set_event 2>/dev/null | grep -c ^rpcrdma:; }
+until n=$(count); [ "$n" -gt 0 ]; do sleep 0.2; done
+until [ "$n" = "$before" ]; do before=$n; sleep 1; n=$(count); done
+"""
 
 
 def install(pair: Pair) -> Pair:
@@ -26,9 +33,8 @@ def install(pair: Pair) -> Pair:
 
 
 def await_recording(guest: Guest) -> None:
-    """Waits until the command has begun to record trace events in a guest."""
-    begun = "until ls /sys/kernel/tracing/instances | grep -q nfsrdma; do sleep 0.2; done"
-    guest.sh(f"timeout 60 sh -c '{begun}'; sleep 1", timeout=90)
+    """Waits until the command records the module's trace events in a guest."""
+    guest.sh(_BEGUN, timeout=90)
 
 
 def doctor(guest: Guest, server: str = "", prefix: str = "") -> dict[str, str]:

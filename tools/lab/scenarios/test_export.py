@@ -55,7 +55,7 @@ def _exporting(guest: Guest, options: str = "") -> Iterator[None]:
     service = guest.vm.start(command)
     try:
         ready = f"until grep -q :{PORT:04X} /proc/net/tcp; do sleep 0.2; done"
-        guest.sh(f"timeout 60 sh -c '{ready}'", timeout=90)
+        guest.sh(ready, timeout=90)
         yield
     finally:
         guest.sh("kill $(cat /run/exporter)")
@@ -166,8 +166,8 @@ def test_reconnections_and_a_module_that_goes(tools: Pair) -> None:
         text = "the module is not loaded: modprobe rpcrdma"
         assert _value(gone, "nfsrdma_problem_info", text=text) == 1
         tools.mount("4.2")
-        # The recording begins again within a second.
-        tools.client.sh("sleep 2")
+        # The recording begins again.
+        await_recording(tools.client)
         before = _scrape(tools.client)
         tools.client.sh(f"stat --cached=never {MOUNT_POINT}/f")
         after = _scrape(tools.client)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from lab.fixtures import Tunables
-from lab.nfsrdma import TOOL, doctor, install
+from lab.nfsrdma import TOOL, await_recording, doctor, install
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
 SERVER = f"{SERVER_ADDRESS}:20049"
@@ -180,9 +180,7 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     tools.mount("4.2")
     tools.server.sh("rpc.nfsd 0 && rpc.nfsd 4")
     tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
-    tools.client.sh(
-        f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
-    )
+    tools.client.sh(f"until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done")
     told = doctor(tools.client)["refused"]
     # Over iWARP a port cannot be asked without a queue pair.
     if tools.setup.link == "rxe":
@@ -214,9 +212,7 @@ def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
     tools.server.sh("rpc.nfsd 0 && rpc.nfsd 4 && rpc.nfsd --rdma 4")
     assert "rdma" not in tools.server.read("/proc/fs/nfsd/portlist")
     tools.client.sh(f"(ls {MOUNT_POINT}/x || true) > /dev/null 2>&1 &")
-    tools.client.sh(
-        f"timeout 40 sh -c 'until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done'"
-    )
+    tools.client.sh(f"until grep -q error=-111 {CONNECTIONS}; do sleep 0.5; done")
     # The second line is the doctor of the server.
     fix = doctor(tools.client)["refused"].splitlines()[0]
     tools.server.sh(fix)
@@ -311,8 +307,7 @@ def _served(pair: Pair, command: str) -> list[str]:
     """Traces on the server while a command runs on the client. Returns the calls as text."""
     done = "until [ -e /run/traced ]; do sleep 0.1; done; sleep 0.5"
     trace = pair.server.vm.start(f"rm -f /run/traced; {TOOL} trace -- sh -c '{done}'")
-    begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
-    pair.server.sh(f"timeout 90 sh -c '{begun}' && sleep 1", timeout=120)
+    await_recording(pair.server)
     pair.client.sh(command)
     pair.server.sh("touch /run/traced")
     told = pair.server.vm.agent.wait(trace, 60).stdout.decode()
@@ -346,8 +341,7 @@ def test_trace_on_the_server(tools: Pair) -> None:
 def _follow(guest: Guest, xid: int) -> int:
     """Begins to trace an RPC, until `_told` interrupts that."""
     trace = guest.vm.start(f"echo $$ > /run/tracer; exec {TOOL} trace --xid {xid}")
-    begun = f"until {INSTANCES} | grep -q nfsrdma; do sleep 0.2; done"
-    guest.sh(f"timeout 90 sh -c '{begun}' && sleep 1", timeout=120)
+    await_recording(guest)
     return trace
 
 
@@ -474,15 +468,18 @@ import os, pty, select, sys, time
 child, master = pty.fork()
 if child == 0:
     os.execv(sys.argv[1], [sys.argv[1], "top", "--interval", "0.5"])
-shown, keys, end = "", [b"h", b"h", b"b", b"q"], time.monotonic() + 40
+shown, end = "", time.monotonic() + 120
+# Each key, and what the display must show before it is pressed.
+keys = [(b"h", "Operations of mounts"), (b"h", "longer or shorter intervals")]
+keys += [(b"b", ""), (b"q", "")]
 while time.monotonic() < end:
     if select.select([master], [], [], 1)[0]:
         try:
             shown += os.read(master, 65536).decode()
         except OSError:
             break
-    if keys and "Operations of mounts" in shown:
-        os.write(master, keys.pop(0))
+    if keys and keys[0][1] in shown:
+        os.write(master, keys.pop(0)[0])
         time.sleep(0.3)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 sys.stdout.write(shown)

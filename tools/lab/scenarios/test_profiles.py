@@ -56,7 +56,7 @@ def _recall(pair: Pair, counters: Counters) -> None:
     pair.mount("4.2")
     # The server grants none in its grace period, and before it has tried its callback channel.
     granted = "grep -q 'type: deleg.*d/f0' /proc/fs/nfsd/clients/*/states"
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 100 * pair.patience
     while pair.server.run(granted).status:
         assert time.monotonic() < deadline, "no delegation"
         pair.client.sh(f"cat {MOUNT_POINT}/d/f0; sleep 0.5")

@@ -99,7 +99,7 @@ def _held(pair: Pair, mode: str, patterns: str) -> Iterator[None]:
     client.sh(f"rm -f {control}.*")
     pid = client.vm.start(f"exec python3 /lab/holder.py {control} {mode} {patterns}")
     try:
-        client.sh(f"for n in $(seq 300); do [ -s {control}.ready ] && break; sleep 0.1; done")
+        client.sh(f"until [ -s {control}.ready ]; do sleep 0.1; done")
         assert client.run(f"grep -q '[1-9]' {control}.ready").status == 0, "nothing is held"
         yield
     finally:

@@ -169,7 +169,7 @@ def _references(pair: Pair) -> int:
 
 def _await_report(pair: Pair, before: int, expected: list[str]) -> None:
     """Waits until svc_null has printed the lines `expected` to the server's console."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * pair.patience
     while True:
         lines = re.findall(r"svc_null: ((?!loading).*?)\r?\n", pair.server.console()[before:])
         if lines == expected:

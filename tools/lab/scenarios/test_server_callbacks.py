@@ -37,11 +37,14 @@ def _has_delegation(pair: Pair, name: str, kind: str) -> bool:
 
 
 def _hold(pair: Pair, name: str, kind: str, command: str) -> int:
-    """Runs a command that keeps a file open until the client has a delegation for it."""
-    deadline = time.monotonic() + 60
+    """Runs a command that keeps a file open until the client has a delegation for it.
+
+    The command opens the file, and becomes `sleep`.
+    """
+    deadline = time.monotonic() + 60 * pair.patience
     while True:
         holder = pair.client.vm.start(command)
-        time.sleep(0.5)
+        pair.client.sh("until pgrep -x sleep; do sleep 0.1; done")
         if _has_delegation(pair, name, kind):
             return holder
         pair.client.run("pkill -x sleep")
@@ -102,7 +105,7 @@ def _transports(pair: Pair) -> int:
 
 def _await_transports(pair: Pair, before: int) -> None:
     """Waits until the server has no more transports than before."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 30 * pair.patience
     while (left := _transports(pair)) > before and time.monotonic() < deadline:
         time.sleep(0.5)
     print(f"{left} transports, before {before}")

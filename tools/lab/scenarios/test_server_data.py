@@ -45,28 +45,28 @@ def test_holes(pair: Pair, version: str) -> None:
     pair.umount()
 
 
-#: Shortens a file and writes it again, over and over; its bytes are never anything else than those
-#: of the pattern, or zero where a page has been cut off.
+#: Shortens a file and writes it again, over and over, until /run/shrink.stop exists; its bytes are
+#: never anything else than those of the pattern, or zero where a page has been cut off.
 SHRINK = """
-import os, random, time
+import os, random
 whole = b"pattern." * (128 * 1024)
 file = os.open("/srv/export/shrinking", os.O_RDWR | os.O_CREAT)
 os.pwrite(file, whole, 0)
 print("ready", flush=True)
 chance = random.Random(1)
-end = time.monotonic() + 8
-while time.monotonic() < end:
+while not os.path.exists("/run/shrink.stop"):
     at = chance.randrange(0, len(whole))
     os.ftruncate(file, at)
     os.pwrite(file, whole[at:], at)
 """
+#: Reads for six seconds, and more than ten times.
 READ = f"""
 import mmap, os, sys, time
 file = os.open("{MOUNT_POINT}/shrinking", os.O_RDONLY | os.O_DIRECT)
 buffer = mmap.mmap(-1, 1 << 20)
 wrong = reads = short = 0
 end = time.monotonic() + 6
-while time.monotonic() < end:
+while time.monotonic() < end or reads <= 10:
     for at, length in ((0, 1 << 20), (4096, 65536), (524288, 524288), (8, 1000)):
         view = memoryview(buffer)[:length]
         got = os.preadv(file, [view], at)
@@ -88,14 +88,15 @@ def test_truncation(pair: Pair, counters: Counters, version: str, copied: bool) 
     pair.server.sh("rm -rf /srv/export/*")
     pair.server.sh(f"echo {int(copied)} > {SPLICE}")
     pair.mount(version, options="noac")
+    pair.server.write("/run/shrink.py", SHRINK.encode())
+    pair.server.sh("rm -f /run/shrink.log /run/shrink.stop")
+    shrinking = pair.server.vm.start("python3 /run/shrink.py > /run/shrink.log")
     try:
-        pair.server.write("/run/shrink.py", SHRINK.encode())
-        shrinking = pair.server.vm.start("python3 /run/shrink.py > /run/shrink.log")
         pair.server.sh("until grep -q ready /run/shrink.log; do sleep 0.1; done")
         reads, short, wrong = map(int, pair.client.sh("python3 -", stdin=READ.encode()).split())
-        assert pair.server.vm.agent.wait(shrinking, 60).status == 0
     finally:
-        pair.server.sh(f"echo 0 > {SPLICE}")
+        pair.server.sh(f"touch /run/shrink.stop; echo 0 > {SPLICE}")
+    assert pair.server.vm.agent.wait(shrinking, 60).status == 0
     connects = counters.connects()
     print(f"{reads} READs, {short} short, {wrong} wrong; {connects} connections")
     assert reads > 10

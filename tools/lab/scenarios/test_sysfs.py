@@ -38,7 +38,7 @@ def _connected(pair: Pair, switch: str, *, main: int) -> list[str]:
 
 def _await_connections(pair: Pair, count: int, to: str = SERVER_ADDRESS) -> None:
     """Waits until there are that many connections, all of them to the address `to`."""
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 20 * pair.patience
     while True:
         shown = pair.client.sh("rdma resource show cm_id | grep -F 'state CONNECT' || true")
         if shown.count("\n") == shown.count(f"dst-addr {to}:20049 ") == count:

@@ -78,7 +78,8 @@ def test_connection(pair: Pair) -> None:
     """A mount traces the start of its connection, and an umount traces the end."""
     pair.client.sh(f"mkdir -p {MOUNT_POINT}")
     mount = f"mount -t nfs -o vers=4.2,proto=rdma,port=20049 server:/export {MOUNT_POINT}"
-    seen = _names(_trace(pair, f"{mount} && umount {MOUNT_POINT} && sleep 1"))
+    ended = f"until grep -q xprtrdma_disconnect: {TRACING}/trace; do sleep 0.1; done"
+    seen = _names(_trace(pair, f"{mount} && umount {MOUNT_POINT} && {ended}"))
     wanted = {"xprtrdma_op_connect", "xprtrdma_connect", "xprtrdma_inline_thresh"}
     assert wanted <= seen
     assert "xprtrdma_disconnect" in seen
