@@ -26,6 +26,8 @@ import sys
 import time
 
 CHILDREN, BLOCK, REST = 8, 65536, 1.0
+#: How often `kill` starts and kills its processes at least, on a slow host beyond its seconds.
+LEAST = 20
 #: With `rsize=8192` one read of it makes 24 calls: fewer than a server grants, since a client whose
 #: aborted calls occupy all credits has to reconnect.
 SIZE = 24 * 8192
@@ -109,9 +111,10 @@ def started(directory, jobs):
 
 def kill(directory, seconds, kind):
     """Starts eight processes and kills them, again and again; returns how many were killed."""
-    jobs, killed = KINDS[kind], 0
+    jobs, killed, times = KINDS[kind], 0, 0
     until = time.monotonic() + float(seconds)
-    while time.monotonic() < until:
+    while time.monotonic() < until or times < LEAST:
+        times += 1
         children = started(directory, jobs)
         # Their first calls are in progress then.
         time.sleep(0.05)

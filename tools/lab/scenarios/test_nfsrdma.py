@@ -458,7 +458,8 @@ def _compare(sample: dict[str, Any]) -> None:
     traced = sample["forms"]["inline, write chunk"]
     assert counted > 0
     _print_cost(sample)
-    assert traced["per_second"] == pytest.approx(counted, rel=0.3)
+    # The two do not begin and end at the same time, which matters if there are few of them.
+    assert traced["per_second"] == pytest.approx(counted, rel=0.3, abs=2)
     assert 0 < traced["median_us"] <= traced["p99_us"]
     assert sample["events_lost"] == 0
 

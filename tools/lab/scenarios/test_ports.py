@@ -160,7 +160,9 @@ def _rails(pair: Pair) -> dict[str, list[dict[str, Any]]]:
     """Returns what nfsrdma shows of the mount while files are read."""
     read = f"dd if={MOUNT_POINT}/f of=/dev/null bs=64k iflag=direct status=none"
     busy = f"touch /tmp/busy; (while [ -e /tmp/busy ]; do {read}; done) &"
-    shown = f"{TOOL} rails --json --seconds 3 {MOUNT_POINT}; rm /tmp/busy; wait"
+    # The transports take turns, so that each must get some calls.
+    seconds = round(3 * pair.patience)
+    shown = f"{TOOL} rails --json --seconds {seconds} {MOUNT_POINT}; rm /tmp/busy; wait"
     told = json.loads(pair.client.sh(f"{busy} {shown}", timeout=120))
     return {"transports": told["mounts"][0]["transports"], "ports": told["ports"]}
 

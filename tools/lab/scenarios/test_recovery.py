@@ -89,10 +89,10 @@ def test_blackout(pair: Pair, version: str, seconds: float) -> None:
     worker, made = _start(pair, version)
     assert pair.relay is not None
     pair.relay.set("blackout", 1)
-    # The worker writes its progress down ten times a second.
-    time.sleep(1)
+    # The worker writes its progress down ten times a second, but waits for the processor.
+    time.sleep(2)
     before = worker.progress()
-    time.sleep(seconds - 1)
+    time.sleep(seconds - 2)
     # Each thread of the worker may have received the last reply of an operation already.
     assert worker.progress() <= before + Worker.THREADS, "it went on in the blackout"
     pair.relay.set("blackout", 0)

@@ -75,7 +75,9 @@ def test_top_counts_what_is_sent_again(tools: Pair) -> None:
     """Calls that were in progress when nfsd ended are sent again over the next connection."""
     tools.client.sh(BUSY)
     try:
-        top = tools.client.vm.start(f"{TOOL} top --count 1 --interval 30 --json")
+        # The restart, and what follows, is within the interval.
+        seconds = round(30 * tools.patience)
+        top = tools.client.vm.start(f"{TOOL} top --count 1 --interval {seconds} --json")
         await_recording(tools.client)
         tools.restart_nfsd()
         sample = json.loads(tools.client.vm.agent.wait(top, 200).stdout)

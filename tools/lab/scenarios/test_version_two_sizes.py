@@ -149,8 +149,10 @@ def test_first_calls(
 
 #: The size on a connection at work where nobody has set a size.
 AT_WORK = 8192
-#: READs of 4 KiB, more than a connection has Receives, and WRITEs of 4 KiB.
-BUSY = f"dd if={MOUNT_POINT}/busy of=/dev/null bs=4096 count=256 iflag=direct 2>&1"
+#: READs of 4 KiB, more than a connection has Receives, and WRITEs of 4 KiB. Four READs at a time: a
+#: connection is at work only with enough messages between two looks, on a slow host as well.
+READING = f"dd if={MOUNT_POINT}/busy of=/dev/null bs=4096 count=64 iflag=direct 2>&1"
+BUSY = f"for n in 1 2 3 4; do {READING} & done; wait"
 FEW = f"dd if=/dev/urandom of={MOUNT_POINT}/few bs=4096 count=8 oflag=direct 2>&1"
 
 
