@@ -71,6 +71,7 @@ def test_reconnection_is_on_the_page(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 def test_top_counts_what_is_sent_again(tools: Pair) -> None:
     """Calls that were in progress when nfsd ended are sent again over the next connection."""
     tools.client.sh(BUSY)
