@@ -406,6 +406,7 @@ def test_after_many_calls(tools: Pair) -> None:
 
 
 @pytest.mark.needs_our_server
+@pytest.mark.server
 def test_credits(tools: Pair, server_tunables: Tunables) -> None:
     """A server that grants fewer credits than the client has calls. The last command helps."""
     server_tunables.set(**{"svc_rdma/max_requests": 4})

@@ -25,14 +25,14 @@ OTHER_ADDRESS = "10.0.0.101"
 #: Most seconds until calls of a connection whose port has gone are answered over another port.
 STALL = 3.0
 #: Versions of NFS, and of RPC-over-RDMA.
-TWO = pytest.mark.needs_our_server
+TWO = [pytest.mark.server, pytest.mark.server_long, pytest.mark.needs_our_server]
 VERSIONS = pytest.mark.parametrize(
     ("version", "below"),
     [
         ("4.2", "1"),
         pytest.param("3", "2", marks=TWO),
         pytest.param("3", "1", marks=pytest.mark.full),
-        pytest.param("4.2", "2", marks=[TWO, pytest.mark.full]),
+        pytest.param("4.2", "2", marks=[*TWO, pytest.mark.full]),
     ],
 )
 

@@ -70,6 +70,7 @@ def test_client(pair: Pair, version: str) -> None:
 
 
 @pytest.mark.needs_our_server
+@pytest.mark.server
 @SIW
 def test_server(pair: Pair) -> None:
     """Over iWARP the server registers the memory that it reads into."""

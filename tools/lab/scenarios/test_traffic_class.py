@@ -31,6 +31,8 @@ WORK = (
 @pytest.mark.rxe_only
 @pytest.mark.needs_ours
 @pytest.mark.needs_our_server
+@pytest.mark.server
+@pytest.mark.server_long
 @pytest.mark.parametrize("proto", ["rdma", pytest.param("rdma6", marks=pytest.mark.full)])
 def test_packets(
     pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, proto: str
