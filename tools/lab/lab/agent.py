@@ -20,6 +20,8 @@ from .errors import GuestError
 #: A limit ends a program that hangs. The limits of scenarios were chosen on a host that had nothing
 #: else to do, and another host may be as many times slower.
 SLOW_HOST = 3
+#: Seconds in which the guest agent answers.
+_ANSWER = 60 * SLOW_HOST
 #: Seconds that a debugger may stop a guest.
 _DEBUGGING = 86400.0
 
@@ -152,9 +154,10 @@ class Agent:
         self._owed = True
         self._json.send({"execute": command, "arguments": arguments})
         try:
-            answer = self._json.receive(60 + self._extra)
+            answer = self._json.receive(_ANSWER + self._extra)
         except TimeoutError as err:
-            raise GuestError(f"the guest agent did not answer {command} for 60 s") from err
+            told = f"the guest agent did not answer {command} for {_ANSWER} s"
+            raise GuestError(told) from err
         self._owed = False
         if "error" in answer:
             raise GuestError(f"{command}: {answer['error'].get('desc')}")

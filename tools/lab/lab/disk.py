@@ -204,7 +204,7 @@ class Disk(Told):
         device = "virtio-blk-pci,drive=export,write-cache=on,werror=report,rerror=report"
         return ["-blockdev", node, "-device", device]
 
-    def hold(self, patience: float = 5.0) -> None:
+    def hold(self, patience: float) -> None:
         """Delays all requests from the next flush on, the moment at which most can be lost.
 
         Without a flush for `patience` seconds it delays all requests then.

@@ -353,7 +353,7 @@ class Pair:
         vm = self.server.vm
         if self.disk:
             # Whatever the guest writes from now on does not reach the disk.
-            self.disk.hold()
+            self.disk.hold(5 * self.patience)
         vm.reset()
         # The processors stand still by then, and QEMU waits for the disk.
         time.sleep(1)

@@ -113,7 +113,7 @@ class Play:
         self._pair = pair
         pair.client.sh(f"rm -f {RELEASE} {STALLED} {LOG}")
         command = f"exec python3 /lab/misrequests.py {name} > {LOG} 2>&1"
-        self._pid = pair.client.vm.start(command)
+        self._pid = pair.client.vm.start(f"export PATIENCE={pair.patience:.1f}; {command}")
 
     def text(self) -> str:
         """Returns the requester's output so far."""

@@ -81,7 +81,7 @@ def test_case(pair: Pair, server_counters: ServerCounters, case: str) -> None:
     before, free, connections = server_counters(), requester.free(pair), requester.connections(pair)
     outcomes = _play(pair, case)
     took = requester.work(pair)
-    left = requester.settle(pair, connections, FORGETTING)
+    left = requester.settle(pair, connections, FORGETTING * pair.patience)
     lost = free - requester.free(pair)
     after = server_counters()
     moved = {key: value - before.get(key, 0) for key, value in after.items()}
@@ -128,7 +128,7 @@ def test_sixty_four_connections(pair: Pair) -> None:
     print(f"honest work beside them: {requester.work(pair):.1f} s")
     play.let_go(requester.RELEASE)
     outcomes = play.finish(300)
-    left = requester.settle(pair, connections, FORGETTING)
+    left = requester.settle(pair, connections, FORGETTING * pair.patience)
     lost = free - requester.free(pair)
     print(f"{lost} kB less memory; {left} connections")
     requester.work(pair)
