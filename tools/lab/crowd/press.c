@@ -48,6 +48,8 @@ static uint32_t handle_length;
 static struct ibv_pd *pd;
 static struct ibv_mr *payload;
 static struct ibv_comp_channel *channel;
+static uint32_t first_xid;	/* of the first connection; no two have the same XIDs */
+static double pressing;	/* since when */
 
 static void choose(const char *name, size_t length)
 {
@@ -118,11 +120,13 @@ void equip(struct member *member, int index)
 		},
 	};
 
-	if (!pd)
+	if (!pd) {
 		share(member->id->verbs);
+		first_xid = (uint32_t)time(NULL) << 20;
+	}
 	member->kind = kind;
 	member->depth = depth;
-	member->xid = (uint32_t)time(NULL) << 20 ^ (uint32_t)index << 20;
+	member->xid = first_xid ^ (uint32_t)index << 20;
 	member->granted = 1;
 	member->memory = aligned_alloc(4096, (size + 4095) & ~4095ul);
 	member->cq = ibv_create_cq(member->id->verbs, 2 * depth, member, channel, 0);
@@ -179,6 +183,14 @@ static unsigned char *put_call(unsigned char *at, struct member *member)
 	return member->kind->write ? put(put(at, unstable), member->kind->bytes) : at;
 }
 
+/* Prints the first sign of the end of a connection. */
+static void lose(struct member *member, const char *why)
+{
+	if (!member->lost)
+		printf("lost %s after %.1f s: %s\n", member->kind->name, now() - pressing, why);
+	member->lost = 1;
+}
+
 /* Sends one more call. Its place is free: fewer calls than places are outstanding, in order. */
 void ask(struct member *member)
 {
@@ -196,7 +208,7 @@ void ask(struct member *member)
 	memcpy(at, scratch, inner);
 	sge.length = at + inner - start;
 	if (ibv_post_send(member->id->qp, &wr, &bad)) {
-		member->lost = 1;
+		lose(member, "ibv_post_send");
 		return;
 	}
 	if (!member->began) {
@@ -241,7 +253,7 @@ static void take(struct member *member, const unsigned char *reply, uint32_t len
 static void complete(struct member *member, const struct ibv_wc *wc)
 {
 	if (wc->status != IBV_WC_SUCCESS) {
-		member->lost = 1;
+		lose(member, ibv_wc_status_str(wc->status));
 		return;
 	}
 	if (wc->wr_id == CREDITS) {
@@ -316,29 +328,28 @@ static void report(double seconds)
 /* Asks on all connections until the time is over, and prints what was answered. */
 void press(struct rdma_event_channel *events, double seconds)
 {
-	double began = now();
 	struct pollfd ready[] = {
 		{ .fd = channel->fd, .events = POLLIN }, { .fd = events->fd, .events = POLLIN },
 	};
 	int n;
 
+	pressing = now();
 	for (n = 0; n < count; n++) {
 		if (members[n].kind->stops)
-			members[n].stops = began + STOPS_AFTER;
+			members[n].stops = pressing + STOPS_AFTER;
 		serve(&members[n]);
 	}
-	while (now() - began < seconds) {
+	while (now() - pressing < seconds) {
 		poll(ready, 2, 100);
 		if (ready[1].revents) {
 			struct rdma_cm_event *event;
 
 			if (rdma_get_cm_event(events, &event))
 				fatal("rdma_get_cm_event");
-			for (n = 0; n < count; n++)
-				members[n].lost |= members[n].id == event->id;
+			lose(event->id->context, rdma_event_str(event->event));
 			rdma_ack_cm_event(event);
 		}
 		for_ready(serve);
 	}
-	report(now() - began);
+	report(now() - pressing);
 }

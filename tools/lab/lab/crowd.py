@@ -76,12 +76,13 @@ class Pressing:
         self.seconds = _established(pair, self._pid, count)
 
     def finish(self) -> dict[str, Pressed]:
-        """Waits until the time is over; returns how each kind fared."""
+        """Waits until the time is over; returns how each kind fared, and prints the losses."""
         deadline = time.monotonic() + self._seconds + _PATIENCE
         while "pressed" not in (text := _text(self._pair)):
             if self._pair.client.vm.agent.poll(self._pid) or time.monotonic() > deadline:
                 raise GuestError(f"the crowd has not pressed: {text}")
             time.sleep(0.2)
+        print(*(line for line in text.splitlines() if line.startswith("lost ")), sep="\n")
         return fared(text)
 
     def leave(self) -> None:
