@@ -105,15 +105,19 @@ impl<R: Role> Connection<R> {
     }
 
     /// Closes the connection: disconnects, and waits until no work request is outstanding.
-    /// Afterwards the peer can reach no memory of this host. A second call waits for the first. May
-    /// sleep.
+    /// Afterwards the peer can reach no memory of this host. A connection that is lost, or that
+    /// this side was forced to close, is reset. A second call waits for the first. May sleep.
     pub(crate) fn close(&self) {
         // ORDERING: the sweep takes the lock of each request after this store; a context that takes
         // such a lock after the sweep sees it.
         self.closed.store(true, Relaxed);
         // The failures that follow are expected, and the role is not notified of them.
         self.qp().expect_flush();
+        let lost = self.parts.lifecycle.was_up() && self.loss() != Loss::Closed;
         self.parts.lifecycle.on(Event::Close);
+        if lost {
+            self.qp().abort();
+        }
         self.qp().drain();
         self.shared().close();
     }

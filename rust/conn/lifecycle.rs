@@ -43,6 +43,8 @@ pub(crate) struct Lifecycle<O: XprtRef> {
 /// The result of the events so far.
 struct Progress {
     conn: Conn,
+    /// The connection was established.
+    was_up: bool,
     /// An event on this side ended the connection.
     ended_here: bool,
     /// The peer's private data, if the peer sent any. On the side that requests the connection,
@@ -67,6 +69,7 @@ impl<O: XprtRef> Lifecycle<O> {
     fn with(owner: O, answers: bool, conn: Conn, peer: Option<Settings>) -> impl PinInit<Self> {
         let progress = Progress {
             conn,
+            was_up: false,
             ended_here: false,
             peer,
         };
@@ -106,6 +109,7 @@ impl<O: XprtRef> Lifecycle<O> {
         let before = progress.conn.state();
         let step = progress.conn.on(event);
         let after = progress.conn.state();
+        progress.was_up |= after.is_up();
         progress.ended_here |= matches!(step, Step::To(State::Draining)) && is_local(event);
         trace::conn_state(traced::peer(&self.owner), event, before, after);
         step
@@ -130,6 +134,11 @@ impl<O: XprtRef> Lifecycle<O> {
     /// transport has closed it.
     pub(crate) fn ended_here(&self) -> bool {
         self.progress.lock().ended_here
+    }
+
+    /// Returns whether the connection was established.
+    pub(super) fn was_up(&self) -> bool {
+        self.progress.lock().was_up
     }
 
     /// Waits until the connection leaves `state`, for at most `left` jiffies and only while the

@@ -9,6 +9,10 @@
 //! counts Receives. If the state could not be changed, or if the marker or a Receive has not
 //! completed, the queue pair is destroyed before it counts as drained. Destroying it every time
 //! would be correct as well, but some drivers wait for the peer then (c4iw for a minute).
+//!
+//! Over iWARP, disconnecting first closes the connection in order, and what was posted is still
+//! sent. If the peer is dead, c4iw waits for its answer when the queue pair is destroyed.
+//! [`Qp::abort`] has the device reset the connection instead.
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Full as FullOrder, Relaxed};
@@ -64,6 +68,22 @@ impl Marker {
 }
 
 impl<C: Completions> Qp<C> {
+    /// Resets an established connection whose peer is lost or not trusted any more, so that no
+    /// driver waits for the peer. Call [`Self::drain`] next.
+    ///
+    /// An attempt to connect may still be in progress if the connection is not known to be
+    /// established. Do not call this then: some drivers flush only when the attempt has ended.
+    ///
+    /// Process context, may sleep; not from [`Completions`] or [`CmHandler`].
+    ///
+    /// [`CmHandler`]: super::super::cm::CmHandler
+    pub(crate) fn abort(&self) {
+        let _scope = MemallocScope::noio();
+        let _draining = self.draining.lock();
+        // A device that refuses does so again when the queue pair is drained.
+        let _ = self.progress.is_drained() || self.enter_error();
+    }
+
     /// Ends the connection, if there is one, and takes the queue pair out of use. Nothing can be
     /// posted any more, outstanding work requests are flushed, and all completions have been
     /// handled when this returns. After that the peer cannot reach any memory through the queue
@@ -103,9 +123,9 @@ impl<C: Completions> Qp<C> {
         self.progress.set_drained();
     }
 
-    /// Flushes both queues, and waits until all completions have been handled. Returns whether that
-    /// is known to have happened.
-    fn flush(&self) -> bool {
+    /// Moves the queue pair to the error state. The caller holds `draining`, and the queue pair has
+    /// not been drained. Returns whether the device has accepted.
+    fn enter_error(&self) -> bool {
         let mut attributes = bindings::ib_qp_attr {
             qp_state: bindings::ib_qp_state_IB_QPS_ERR,
             ..pin_init::zeroed()
@@ -113,8 +133,14 @@ impl<C: Completions> Qp<C> {
         // CAST: a flag.
         let mask = bindings::ib_qp_attr_mask_IB_QP_STATE as i32;
         // SAFETY: By the type invariant the queue pair exists, because `destroyed` is not set: only
-        // `drain` sets it before this value is dropped, and does so once, after this call.
-        if unsafe { bindings::ib_modify_qp(self.qp, &raw mut attributes, mask) } != 0 {
+        // `drain` sets it before this value is dropped, at its end and with `draining` held.
+        unsafe { bindings::ib_modify_qp(self.qp, &raw mut attributes, mask) == 0 }
+    }
+
+    /// Flushes both queues, and waits until all completions have been handled. Returns whether that
+    /// is known to have happened.
+    fn flush(&self) -> bool {
+        if !self.enter_error() {
             return false;
         }
         // A device need not complete a marker on a queue on which nothing was posted before.

@@ -32,7 +32,7 @@ struct event {
 };
 
 struct h_answer h_answer = { .send = 4096, .receive = 4096, .remote_invalidation = true };
-unsigned int h_connections;
+unsigned int h_connections, h_orderly_closes;
 
 static LIST_HEAD(identifiers);
 static LIST_HEAD(events);
@@ -225,7 +225,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
-	h_qp_destroy(container_of(id->qp, struct h_qp, ib));
+	struct h_qp *qp = container_of(id->qp, struct h_qp, ib);
+
+	h_qp_await_close(qp);
+	h_qp_destroy(qp);
 }
 
 /*
@@ -494,9 +497,14 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	return 0;
 }
 
+/*
+ * Ends a connection. Over iWARP it is closed in order, and the peer answers, unless its queue pair
+ * is in the error state: then the connection has been reset.
+ */
 int rdma_disconnect(struct rdma_cm_id *id)
 {
 	struct identifier *self = identifier_of(id);
+	struct h_qp *qp = container_of(id->qp, struct h_qp, ib);
 
 	if (!self->connected)
 		return -EINVAL;
@@ -505,8 +513,12 @@ int rdma_disconnect(struct rdma_cm_id *id)
 		self->link->cut = true;
 		self->link->told[self->side] = true;
 	}
+	if (h_iwarp && !qp->broken) {
+		qp->closing = true;
+		h_orderly_closes++;
+	}
 	if (!h_faults.modify)
-		h_qp_error(container_of(id->qp, struct h_qp, ib));
+		h_qp_error(qp);
 	report(self, RDMA_CM_EVENT_DISCONNECTED, 0);
 	return h_faults.modify;
 }

@@ -194,6 +194,7 @@ struct h_faults {
 	int listen;			/* the error of listening */
 	u32 removed;			/* the port whose device is removed when it is bound */
 	u32 lonely;			/* a bit for each port from which the peer is not found */
+	bool dead;			/* the peers of present connections answer nothing */
 };
 
 extern struct h_faults h_faults;
@@ -289,6 +290,7 @@ struct h_qp {
 	bool hold;			/* executes no work request while set */
 	bool late;			/* executes no RDMA Read while set, but what follows it */
 	bool undrained;			/* does not end to drain while set */
+	bool closing;			/* over iWARP: its connection is being closed in order */
 	u32 announced;			/* the size of Receives that the peer may count on */
 	u32 asked;			/* the size that the peer was asked for; 0: none */
 	struct h_link *link;		/* the connection to the other role; NULL: to a stand-in */
@@ -327,6 +329,8 @@ bool h_qp_in_use(const struct h_qp *qp);
 struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr);
 void h_qp_destroy(struct h_qp *qp);
 struct h_qp *h_qp_find(u32 number);
+/* Waits, if the connection of a queue pair is being closed in order, for the peer's answer. */
+void h_qp_await_close(const struct h_qp *qp);
 void h_qp_check_unmap(u64 addr, size_t len);
 void h_deliver(struct h_qp *qp, struct h_wr *wr);
 
@@ -352,6 +356,7 @@ struct h_answer {
 
 extern struct h_answer h_answer;
 extern unsigned int h_connections;
+extern unsigned int h_orderly_closes;	/* over iWARP: those that were not reset */
 extern bool h_cm_waits;		/* each event waits for h_cm_handle_event() */
 bool h_cm_event_waits(const struct ib_device *device);
 void h_cm_handle_event(const struct ib_device *device);

@@ -94,6 +94,12 @@ void h_called_and_lost(void);
 void h_called_while_closing(void);
 void h_called_amid_losses(void);
 
+/* --- dead.c --- */
+void h_dead_server(void);
+void h_dead_requester(void);
+void h_orderly(void);
+void h_orderly_served(void);
+
 /* --- class.c --- */
 void h_class_requested(void);
 void h_class_accepted(void);

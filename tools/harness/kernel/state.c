@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The states of queue pairs, and their end: draining and destruction. */
+#include <linux/delay.h>
 #include <linux/wait.h>
 #include "harness.h"
 
@@ -76,8 +77,18 @@ void ib_drain_rq(struct ib_qp *qp)
 	drain(qp, false, true);
 }
 
+/* The milliseconds after which c4iw gives up an orderly close. */
+#define CLOSE_MS	60000
+
+void h_qp_await_close(const struct h_qp *qp)
+{
+	if (qp->closing && h_faults.dead)
+		msleep(CLOSE_MS);
+}
+
 int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
 {
+	h_qp_await_close(pair_of(qp));
 	h_qp_destroy(pair_of(qp));
 	return 0;
 }

@@ -42,8 +42,21 @@ enum Event {
     Close,
 }
 
+/// Why a connection was lost.
+#[derive(PartialEq)]
+enum Loss {
+    Closed,
+    Peer,
+}
+
 impl Rest {
     fn on(&self, Event::Close: Event) {}
+
+    fn was_up(&self) -> bool {
+        true
+    }
+
+    fn abort(&self) {}
 
     fn expect_flush(&self) {}
 
@@ -53,6 +66,10 @@ impl Rest {
 }
 
 impl<R: Role> Connection<R> {
+    fn loss(&self) -> Loss {
+        Loss::Peer
+    }
+
     fn qp(&self) -> Rest {
         Rest
     }

@@ -15,7 +15,7 @@ use crate::Model;
 
 //< rdma/qp/drain.rs
 //<   impl Marker { done }
-//<   impl<C: Completions> Qp<C> { flush }
+//<   impl<C: Completions> Qp<C> { enter_error flush }
 //< rdma/recv/queue.rs
 //<   impl RecvQueue { note_completed is_flushed }
 parts!("drain");
