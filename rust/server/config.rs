@@ -68,6 +68,10 @@ pub(crate) static SQ_FULL: Counter = Counter::new(c"rdma_stat_sq_starve");
 /// replies. The stock module has no such counter.
 pub(crate) static LIMITED: Counter = Counter::new(c"rdma_stat_limited");
 
+/// Times that a call waited because calls that are being fetched used the memory for them. The
+/// stock module has no such counter.
+pub(crate) static WAITED: Counter = Counter::new(c"rdma_stat_waited");
+
 /// Calls that were refused because the DMA layer had no space for them for a minute. The stock
 /// module has no such counter.
 pub(crate) static UNMAPPED: Counter = Counter::new(c"rdma_stat_unmapped");
@@ -88,7 +92,7 @@ pub(crate) const SYSCTL_PATH: &CStr = c"sunrpc/svc_rdma";
 
 /// The settings and counters. Names, defaults and ranges are those of the stock module, except for
 /// some entries, which only this module has. `quirks` has further ones.
-pub(crate) static SYSCTLS: [&dyn Sysctl; 17] = [
+pub(crate) static SYSCTLS: [&dyn Sysctl; 18] = [
     &MAX_REQUESTS,
     &MAX_REQ_SIZE,
     &INLINE_AUTO,
@@ -98,6 +102,7 @@ pub(crate) static SYSCTLS: [&dyn Sysctl; 17] = [
     &WRITES,
     &SQ_FULL,
     &LIMITED,
+    &WAITED,
     &RQ_STARVE,
     &RQ_POLL,
     &RQ_PROD,

@@ -81,17 +81,6 @@ pub(crate) fn no_space(peer: &dyn fmt::Display) {
     }
 }
 
-/// Logs that calls wait for memory, of which `mebibytes` may be used. At most one line a minute.
-pub(crate) fn memory_used_up(mebibytes: usize) {
-    static LIMIT: Limit = Limit::of(1, 60);
-    limited(&LIMIT, || {
-        pr_warn!(
-            "server: calls wait for memory: calls being fetched use all of their {} MiB\n",
-            mebibytes
-        );
-    });
-}
-
 /// Logs a line, unless there were too many recent lines of its kind.
 #[cold]
 fn limited(limit: &Limit, line: impl FnOnce()) {
@@ -107,6 +96,11 @@ fn limited(limit: &Limit, line: impl FnOnce()) {
 /// Bits of the count of lines.
 const COUNT_BITS: u32 = 16;
 
+/// The maximum number of lines of one kind in a period.
+const BURST: u64 = 10;
+/// The length of a period in seconds.
+const PERIOD: usize = 5;
+
 /// The rate limit of one kind of line.
 ///
 /// # Invariants
@@ -115,34 +109,21 @@ const COUNT_BITS: u32 = 16;
 /// were requested in that period.
 struct Limit {
     value: Atomic<u64>,
-    /// The maximum number of lines in a period.
-    burst: u64,
-    /// The length of a period in seconds.
-    period: usize,
 }
 
 impl Limit {
-    /// Makes the usual limit: ten lines in five seconds.
     const fn new() -> Self {
-        Self::of(10, 5)
-    }
-
-    /// Makes a limit of `burst` lines in a period of `period` seconds.
-    const fn of(burst: u64, period: usize) -> Self {
-        assert!(period > 0 && burst < MOST);
         // INVARIANT: no line in period 0.
         Self {
             value: Atomic::new(0),
-            burst,
-            period,
         }
     }
 
     /// Returns whether a line may be logged at a time in seconds: `Some` with the number of lines
     /// that were omitted in the latest period, or `None`.
     fn allow(&self, seconds: usize) -> Option<u64> {
-        // The period is not 0. CAST: `u64` has at least as many bits.
-        let period = seconds.checked_div(self.period).unwrap_or(0) as u64;
+        // CAST: `u64` has at least as many bits.
+        let period = (seconds / PERIOD) as u64;
         let mut old = self.value.load(Relaxed);
         loop {
             let (then, lines) = (old >> COUNT_BITS, old & MOST);
@@ -151,8 +132,8 @@ impl Limit {
             // INVARIANT: the count fits its bits.
             let new = period << COUNT_BITS | lines_now;
             match self.value.cmpxchg(old, new, Relaxed) {
-                Ok(_) if !same => return Some(lines.saturating_sub(self.burst)),
-                Ok(_) => return (lines < self.burst).then_some(0),
+                Ok(_) if !same => return Some(lines.saturating_sub(BURST)),
+                Ok(_) => return (lines < BURST).then_some(0),
                 Err(other) => old = other,
             }
         }
@@ -229,13 +210,6 @@ mod tests {
         assert!(limit.allow(1005) == Some(3));
         assert!(limit.allow(1006) == Some(0));
         assert!(limit.allow(2000) == Some(0));
-    }
-
-    #[test]
-    fn a_rare_line_is_logged_once_in_its_period() {
-        let limit = Limit::of(1, 60);
-        assert!(limit.allow(60) == Some(0) && limit.allow(61).is_none());
-        assert!(limit.allow(119).is_none() && limit.allow(120) == Some(2));
     }
 
     #[test]

@@ -559,11 +559,7 @@ TRACE_EVENT(svcrdma_breach,
 		__get_str(name), __get_str(what))
 );
 
-/*
- * RFC 5666
- */
-
-DECLARE_EVENT_CLASS(rpcrdma_rs_legacy_class,
+DECLARE_EVENT_CLASS(rpcrdma_rs_length_class,
 	TP_PROTO(const char *addr, u32 xid, u32 length),
 	TP_ARGS(addr, xid, length),
 	TP_STRUCT__entry(
@@ -580,15 +576,21 @@ DECLARE_EVENT_CLASS(rpcrdma_rs_legacy_class,
 		__entry->xid, __entry->length)
 );
 
-#define DEFINE_LEGACY_EVENT(name)					\
-	DEFINE_EVENT(rpcrdma_rs_legacy_class, name,			\
+#define DEFINE_LENGTH_EVENT(name)					\
+	DEFINE_EVENT(rpcrdma_rs_length_class, name,			\
 		TP_PROTO(const char *addr, u32 xid, u32 length),	\
 		TP_ARGS(addr, xid, length))
 
-DEFINE_LEGACY_EVENT(svcrdma_conf_call);
-DEFINE_LEGACY_EVENT(svcrdma_padded_call);
-DEFINE_LEGACY_EVENT(svcrdma_expose_reply);
-DEFINE_LEGACY_EVENT(svcrdma_done_received);
+DEFINE_LENGTH_EVENT(svcrdma_pages_short);
+
+/*
+ * RFC 5666
+ */
+
+DEFINE_LENGTH_EVENT(svcrdma_conf_call);
+DEFINE_LENGTH_EVENT(svcrdma_padded_call);
+DEFINE_LENGTH_EVENT(svcrdma_expose_reply);
+DEFINE_LENGTH_EVENT(svcrdma_done_received);
 
 #endif /* _TRACE_RPCRDMA_SVC_RS_H */
 

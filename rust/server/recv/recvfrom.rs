@@ -5,7 +5,7 @@
 //! No value in a message is used before `proto::responder::intake` has checked it. Every path ends
 //! with a receipt, and the Receive goes back to the device before the service works on the call.
 
-use kernel::page::PAGE_SHIFT;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::read::{self, Fetcher};
@@ -17,10 +17,12 @@ use crate::proto::responder::call::{self, Unfit};
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::recv::Held;
 use crate::server::call::context::{BeginError, Call, Shape};
+use crate::server::call::in_flight::lane;
 use crate::server::call::queue::Ready;
+use crate::server::config::WAITED;
 use crate::server::conn::endpoint::Endpoint;
 use crate::server::conn::{endpoint, failure};
-use crate::server::{log, send};
+use crate::server::send;
 use crate::sunrpc::svc::receive::{Arriving, Incoming, Payload, Receipt};
 
 /// Receives a call, if one is complete. Thread of the service; may sleep.
@@ -176,7 +178,7 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
     let Ok(store) = store.inspect_err(|error| send::give_up(ep, ids, *error)) else {
         return Ok(());
     };
-    let store = store.ok_or(Lack::Pages(pages))?;
+    let store = store.ok_or_else(|| lack_pages(ep, call.xid(), pages))?;
     if role.quirks.forbids_reads() {
         let why = Reason::Chunks(Unfit::ReadWork);
         let refusal = intake::refuse(call.version(), call.xid(), why);
@@ -202,6 +204,14 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
     Ok(())
 }
 
+/// Counts and traces that a call finds too few pages.
+#[cold]
+fn lack_pages(ep: &Endpoint, xid: u32, pages: usize) -> Lack {
+    WAITED.add(lane(ep.qp()), 1);
+    trace::server::pages_short(traced::peer(ep.shared().owner()), xid, pages * PAGE_SIZE);
+    Lack::Pages(pages)
+}
+
 /// Keeps a message in its Receive, and all later messages behind it, until other calls return the
 /// resource that its call lacks.
 #[cold]
@@ -223,7 +233,6 @@ fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
 #[cold]
 fn await_pages(ep: &Endpoint, pages: usize) {
     let role = ep.role();
-    log::memory_used_up(role.budget.total >> (20 - PAGE_SHIFT));
     if role.wait_for_pages(pages).is_err() {
         // No event would wake the connection. The requester repeats the call over a new connection.
         ep.shared().force_close();

@@ -119,6 +119,7 @@ extern unsigned int h_slots;
 /* Sets a number in a table of the module below /proc/sys; writes a text as a user does. */
 void h_tune(const char *name, unsigned int value);
 void h_tune_text(const char *name, const char *text);
+unsigned long h_counter(const char *name);	/* reads a counter of the server */
 
 /* --- memory.c --- */
 /* The allocations of the module's Rust code. A scenario sets it to zero. */

@@ -142,6 +142,20 @@ void h_tune_text(const char *name, const char *text)
 	h_expect(!entry->proc_handler(entry, 1, copy, &len, &at), "%s cannot be %s", name, text);
 }
 
+unsigned long h_counter(const char *name)
+{
+	const struct ctl_table *entry = tunable(name);
+	unsigned long value = 0;
+	char text[32] = "", *at = text;
+	size_t len = sizeof(text) - 1;
+	loff_t start = 0;
+
+	h_expect(!entry->proc_handler(entry, 0, text, &len, &start), "%s cannot be read", name);
+	for (; *at >= '0' && *at <= '9'; at++)
+		value = value * 10 + *at - '0';
+	return value;
+}
+
 struct ctl_table_header *register_sysctl_sz(const char *path, const struct ctl_table *table,
 					    size_t count)
 {

@@ -79,6 +79,9 @@ void h_short_for_a_moment(void)
 	begin();
 	first = ask(has);
 	second = ask(waits);
+	h_expect(h_counter("rdma_stat_waited") == 1, "%lu calls are counted that wait",
+		 h_counter("rdma_stat_waited"));
+	h_expect(!h_warnings, "the log warns of a call that waits");
 	h_pass(LOOK);
 	h_settle();
 	release();

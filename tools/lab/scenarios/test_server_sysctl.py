@@ -28,7 +28,7 @@ RANGES = {
 ADDED = {"max_version": (2, 1, 2), "conf_align": (4, 4, 65536), "read_chunks": (0, 0, 1)}
 ADDED |= {"traffic_class": (-1, -1, 255), "inline_auto": (1, 0, 1)}
 ADDED_COUNTERS = ("rdma_stat_padded", "rdma_stat_done", "rdma_stat_conf", "rdma_stat_exposed")
-UNMAPPED, LIMITED = "rdma_stat_unmapped", "rdma_stat_limited"
+MEMORY = ("rdma_stat_unmapped", "rdma_stat_limited", "rdma_stat_waited")
 #: Those of them that ours has without RFC 5666.
 ALWAYS = ("max_version", "traffic_class", "inline_auto")
 COUNTERS = ("rdma_stat_read", "rdma_stat_recv", "rdma_stat_write", "rdma_stat_sq_starve")
@@ -48,7 +48,7 @@ def test_names(pair: Pair) -> None:
     for guest, whose in ((pair.client, settings.client()), (pair.server, settings.server())):
         files = dict(line.split(" ", 1) for line in guest.sh(command).splitlines())
         added = (*ADDED, *ADDED_COUNTERS) if settings.legacy() else ALWAYS
-        added = (*added, UNMAPPED, LIMITED)
+        added = (*added, *MEMORY)
         modes = {name: files.pop(name) for name in added if whose == "ours"}
         assert all(mode == files["max_requests"] for mode in modes.values())
         of_both.append(files)

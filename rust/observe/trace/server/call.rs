@@ -214,3 +214,13 @@ events! {
         status: status,
     }
 }
+
+events! {
+    /// Traces that a call waits, and its connection takes no more: the calls that are being fetched
+    /// leave too little memory for `needed` bytes.
+    fn pages_short(peer: Peer, xid: u32, needed: usize) => svcrdma_pages_short {
+        addr: peer.endpoint(),
+        xid: xid,
+        length: count(needed),
+    }
+}

@@ -9,8 +9,10 @@ use crate::Model;
 
 //< server/log.rs
 //<   const COUNT_BITS
+//<   const BURST
+//<   const PERIOD
 //<   struct Limit
-//<   impl Limit { of allow }
+//<   impl Limit { new allow }
 //<   const MOST
 parts!("log");
 
@@ -20,11 +22,12 @@ pub(crate) const MODEL: Model = Model {
     spare: &[],
 };
 
-/// Three contexts ask for a line, of which one may be logged; the next period counts the rest.
+/// Three contexts ask for the last line that may be logged; the next period counts the rest.
 fn asked() {
-    let limit = Shared::new(Limit::of(1, 60));
+    let limit = Shared::new(Limit::new());
+    assert!((1..BURST).all(|_| limit.allow(PERIOD).is_some()));
     limit.value.settle();
-    let ask = move || limit.allow(60).is_some();
+    let ask = move || limit.allow(PERIOD).is_some();
     let others = [spawn(ask), spawn(ask)];
     let here = ask();
     let logged = others.map(|other| other.join().unwrap());
@@ -32,5 +35,5 @@ fn asked() {
         logged.iter().filter(|logged| **logged).count() + usize::from(here),
         1
     );
-    assert_eq!(limit.allow(120), Some(2));
+    assert_eq!(limit.allow(2 * PERIOD), Some(2));
 }
