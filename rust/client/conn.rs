@@ -60,7 +60,10 @@ impl Role for Requester {
         }
     }
 
-    fn room(conn: &Conn, _qp: &QueuePair) {
+    fn room(conn: &Conn, qp: &QueuePair) {
+        if conn.terms().has_dones() && conn.role().quirks.reads.start(qp).is_err() {
+            conn.force_close();
+        }
         conn.owner().wake_write_space();
     }
 

@@ -22,7 +22,7 @@ use crate::proto::legacy::done::{Dones, Stamp};
 use crate::proto::legacy::read_chunks::{check_pulled, parts};
 use crate::proto::requester::reply::Violation;
 use crate::proto::responder::reassembly::{Part, Source};
-use crate::rdma::qp::{Remote, Tag};
+use crate::rdma::qp::{PostError, Remote, Tag};
 use crate::rdma::scatter::Sink;
 use crate::wire::v1::done;
 use crate::wire::{Direction, Limits, Message, Version};
@@ -162,9 +162,9 @@ impl ReadReplies {
     ///
     /// # Errors
     ///
-    /// Those of posting.
+    /// Those of posting, unless the send queue is full: call this again when it has space.
     pub(in crate::client) fn start<R: Role>(&self, qp: &QpOf<R>) -> Result {
-        let post = |tag, sink: &mut Sink| qp.post_reads(tag, sink).map(drop).map_err(Error::from);
+        let post = |tag, sink: &mut Sink| qp.post_reads(tag, sink).map(drop);
         while self.state.lock().start(post)? {}
         Ok(())
     }
@@ -222,7 +222,10 @@ impl ReadReplies {
 
 impl Queue {
     /// Starts the oldest reply that waits, by `post`, if there is space.
-    fn start(&mut self, post: impl FnOnce(Tag, &mut Sink) -> Result) -> Result<bool> {
+    fn start(
+        &mut self,
+        post: impl FnOnce(Tag, &mut Sink) -> Result<(), PostError>,
+    ) -> Result<bool> {
         let Some(slot) = self.posted.iter().position(Option::is_none) else {
             return Ok(false);
         };
@@ -235,7 +238,10 @@ impl Queue {
         }
         // A reply that cannot be posted stays in the queue: it is not dropped while a lock is held.
         // CAST: less than `MOST`.
-        post(Tag::new(self.first_tag + slot as u32), &mut next.sink)?;
+        match post(Tag::new(self.first_tag + slot as u32), &mut next.sink) {
+            Err(PostError::Full) => return Ok(false),
+            posted => posted?,
+        }
         self.work_requests += more;
         let reply = self.waiting.remove(0).map_err(|_| EINVAL)?;
         if let Some(place) = self.posted.get_mut(slot) {

@@ -18,6 +18,46 @@ static void begin(void)
 	h_connect();
 }
 
+/* Space on the send queue for a call, and not for the RDMA Reads of a reply of 1 MiB. */
+#define SPACE	100
+
+/* Runs RPCs whose Sends have not completed when they end, until there is little space. */
+static void fill_queue(void)
+{
+	while (h_qp->cap.max_send_wr - h_qp->sq_len > SPACE) {
+		struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+		h_rpc_start(rpc, 0);
+		h_answer_call(h_peer_call(rpc->xid), &plain);
+		h_complete_receive(h_qp);
+		h_settle();
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+	}
+}
+
+/* The RDMA Reads of a reply find the send queue full. They are posted when it has space. */
+void h_pulled_when_full(void)
+{
+	struct h_rpc *rpc;
+
+	begin();
+	fill_queue();
+	rpc = h_rpc_new(H_READ_1M_ADJACENT);
+	h_rpc_start(rpc, 0);
+	h_answer_call(h_peer_call(rpc->xid), &exposed);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_expect(!h_reads, "there was space for %u RDMA Reads", h_reads);
+	h_check_calm();
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_expect(h_reads && h_dones == 1, "%u RDMA_DONEs were sent", h_dones);
+	h_check_calm();
+	h_end();
+}
+
 static void run_inline(void)
 {
 	struct h_rpc *rpc = h_rpc_new(H_INLINE);

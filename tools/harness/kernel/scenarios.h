@@ -38,6 +38,7 @@ void h_regions_awaited(void);
 void h_pulled_replies(void);
 void h_pulled_into_fragments(void);
 void h_pulled_twice(void);
+void h_pulled_when_full(void);
 
 /* --- flood.c --- */
 void h_flood(void);
