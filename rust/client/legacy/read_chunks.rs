@@ -115,8 +115,13 @@ impl ReadReplies {
     ) -> Option<Message<'m>> {
         let header = Message::decode_as(Version::One, bytes, &LIMITS).ok()?;
         if Direction::of_rpc(header.payload()) != Some(Direction::Call) {
-            self.state.lock().on_reply(header.xid());
-            self.account(link, calls);
+            let xid = header.xid();
+            self.state.lock().on_reply(xid);
+            // The RPC is pending, but its call takes no credit any more.
+            let others = |xids: &mut dyn FnMut(u32)| {
+                calls(&mut |call| _ = (call != xid).then(|| xids(call)))
+            };
+            self.account(link, &others);
         }
         let any = header.lists().map(|lists| lists.read_list().count());
         (any.unwrap_or(0) != 0).then_some(header)
@@ -183,7 +188,6 @@ impl ReadReplies {
         let Some(mut reply) = self.state.lock().finish(tag) else {
             return Ok(None);
         };
-        self.state.lock().owe(reply.xid);
         let message = assemble(&mut reply);
         reply.sink.pages().into_iter().for_each(Page::free_all);
         let message = message.inspect_err(|error| {
@@ -201,22 +205,23 @@ impl ReadReplies {
         calls: &Calls<'_>,
     ) {
         loop {
-            let limit = credits.left();
+            let charge = self.state.lock().charge();
+            // The transport learns of the charge first, so that no further call takes the credit.
+            credits.set_charge(conn, charge);
+            let (limit, requested) = (credits.left(), credits.requested());
             let mut state = self.state.lock();
             let before = state.dones;
             let Some(xid) = state.next_done(limit, calls) else {
                 break;
             };
-            let requested = credits.requested();
             if !conn.post_control(qp, |out| done(out, xid, requested)) {
                 // The buffer is in use. When it is free, the connection retries.
                 state.not_sent(xid, before);
                 break;
             }
+            state.mark(before.stamp(), calls);
             trace::done_sent(peer(conn.owner()), xid);
         }
-        let unconfirmed = self.state.lock().dones.unconfirmed();
-        credits.set_charge(conn, unconfirmed);
     }
 }
 
@@ -250,7 +255,8 @@ impl Queue {
         Ok(true)
     }
 
-    /// Removes and returns the reply of a tag, whose RDMA Reads have completed.
+    /// Removes and returns the reply of a tag, whose RDMA Reads have completed. Its RDMA_DONE is
+    /// due.
     fn finish(&mut self, tag: Tag) -> Option<ReadReply> {
         let slot = tag.get().checked_sub(self.first_tag)?;
         // CAST: `usize` has at least 32 bits.
@@ -258,6 +264,7 @@ impl Queue {
         self.work_requests = self
             .work_requests
             .saturating_sub(reply.sink.work_requests());
+        self.owe(reply.xid);
         Some(reply)
     }
 
@@ -269,15 +276,27 @@ impl Queue {
         }
     }
 
+    /// Returns the credits of the RDMA_DONEs that are not confirmed, and of the next one.
+    fn charge(&self) -> u32 {
+        self.dones.unconfirmed() + u32::from(!self.due.is_empty())
+    }
+
     /// Takes a credit for the next RDMA_DONE, if `limit` permits. `each` calls its argument with
     /// the XID of each call in flight. Returns the XID of the RDMA_DONE if it is to be sent.
     fn next_done(&mut self, limit: u32, each: &Calls<'_>) -> Option<u32> {
-        let before = self.dones.stamp();
-        let mut calls = 0;
+        // A task that had a credit before the charge may be about to post its call.
+        let mut calls = u32::from(limit > 1);
         each(&mut |_| calls += 1);
         if self.due.is_empty() || !self.dones.try_send(limit, calls) {
             return None;
         }
+        self.due.remove(0).ok()
+    }
+
+    /// Marks the calls in flight after an RDMA_DONE was posted: their replies do not confirm it.
+    /// `before` is the stamp before it. A call that was posted just after it is marked as well; a
+    /// later reply confirms the RDMA_DONE.
+    fn mark(&mut self, before: Stamp, each: &Calls<'_>) {
         let marks = &mut self.marks;
         each(&mut |xid| {
             if !marks.iter().any(|(marked, _)| *marked == xid) {
@@ -286,7 +305,6 @@ impl Queue {
                 debug_assert!(full.is_ok());
             }
         });
-        self.due.remove(0).ok()
     }
 
     /// Undoes the charge for an RDMA_DONE that could not be sent. `before` is the account before

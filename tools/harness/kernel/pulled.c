@@ -58,6 +58,25 @@ void h_pulled_when_full(void)
 	h_end();
 }
 
+static struct h_rpc *faster;
+
+/* Starts a call, unless the handler holds a lock that the call may need. */
+static void start_faster(void)
+{
+	if (h_holds_spinlock())
+		return;
+	faster = h_rpc_new(H_INLINE);
+	h_rpc_start(faster, 0);
+}
+
+static void answered(struct h_rpc *rpc)
+{
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+}
+
 static void run_inline(void)
 {
 	struct h_rpc *rpc = h_rpc_new(H_INLINE);
@@ -146,4 +165,57 @@ void h_pulled_twice(void)
 	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
 	h_check_calm();
 	h_end();
+}
+
+/*
+ * One call less than the grant is in flight, an RDMA_DONE becomes due, and a further call starts
+ * when the handler of the RDMA Reads has taken n locks. Returns whether the handler takes more.
+ */
+static bool done_beside(unsigned int n)
+{
+	struct h_rpc *rpc, *others[128];
+	unsigned int i, used, dones = h_dones;
+	bool more;
+
+	begin();
+	for (i = 0; i < h_grant - 1; i++) {
+		others[i] = h_rpc_new(H_INLINE);
+		h_rpc_start(others[i], 0);
+	}
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_answer_call(h_peer_call(rpc->xid), &exposed);
+	h_complete_receive(h_qp);
+	h_settle();
+	faster = NULL;
+	h_before_lock(n, start_faster);
+	h_complete_send(h_qp);
+	more = !h_lock_awaited();
+	h_before_lock(0, NULL);
+	h_settle();
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	used = h_grant - 1 + h_dones - dones + (faster && h_peer_call(faster->xid));
+	h_expect(used <= h_grant, "%u messages take %u credits when %u locks were taken", used,
+		 h_grant, n);
+	for (i = 0; i < h_grant - 1; i++)
+		answered(others[i]);
+	if (faster)
+		answered(faster);
+	run_inline();
+	run_inline();
+	h_expect(h_dones == dones + 1, "%u RDMA_DONEs were sent", h_dones - dones);
+	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
+	h_check_calm();
+	h_end();
+	return more;
+}
+
+/* An RDMA_DONE takes no credit that a call takes at the same time. */
+void h_pulled_beside_calls(void)
+{
+	unsigned int n = 0;
+
+	while (done_beside(n))
+		n++;
 }

@@ -302,6 +302,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "pulled_into_fragments", h_pulled_into_fragments },
 	{ "pulled_twice", h_pulled_twice },
 	{ "pulled_when_full", h_pulled_when_full },
+	{ "pulled_beside_calls", h_pulled_beside_calls },
 	{ "quiet_replies", h_quiet_replies },
 	{ "quiet_requester", h_quiet_requester },
 	{ "quiet_and_busy", h_quiet_and_busy },

@@ -39,6 +39,7 @@ void h_pulled_replies(void);
 void h_pulled_into_fragments(void);
 void h_pulled_twice(void);
 void h_pulled_when_full(void);
+void h_pulled_beside_calls(void);
 
 /* --- flood.c --- */
 void h_flood(void);
