@@ -13,7 +13,7 @@ use kernel::prelude::*;
 use kernel::sync::Arc;
 
 use super::endpoint::{in_use, Accepted, Conn, Endpoint, QueuePair, Responder};
-use super::failure::{failed_step, Failure, PD, QUEUE_PAIR, RECEIVES};
+use super::failure::{failed_step, Failure, DEVICE, PD, QUEUE_PAIR, RECEIVES};
 use super::listener::{ListenerState, Service};
 use super::owner::Owner;
 use super::session;
@@ -69,7 +69,7 @@ impl Prepared {
         request: Request,
     ) -> Result<Self, Failure> {
         let device = request.device();
-        let device = device.ok_or(Failure::Step("device", ENODEV))?;
+        let device = device.ok_or(Failure::Step(DEVICE, ENODEV))?;
         let reads = reads(&request, device)?;
         let sizes = Sizes::new(&config, &device.limits());
         let sizes = sizes.ok_or_else(|| Failure::Short(device.name()))?;
@@ -83,7 +83,7 @@ impl Prepared {
         let terms = handshake::responder_terms(&owner, &lifecycle, &settings);
         let lease = lifecycle
             .lease(&service.devices, device, None)
-            .map_err(failed_step("device"))?;
+            .map_err(failed_step(DEVICE))?;
         let device = device.name();
         let cm = request
             .adopt(lifecycle.clone())

@@ -17,7 +17,7 @@ use kernel::sync::{new_mutex, Arc, Mutex};
 
 use super::endpoint::{Conn, Endpoint, QueuePair};
 use super::{endpoint, session};
-use crate::compat::code::EPROTO;
+use crate::compat::code::{ENETUNREACH, EPROTO};
 use crate::conn::role::XprtRef as _;
 use crate::conn::traced;
 use crate::mem::{MemallocScope, SockAddr};
@@ -30,7 +30,9 @@ use crate::server::call::in_flight::{PROBE, READ, REPLY};
 use crate::server::log;
 use crate::sunrpc::address::ntop;
 
-/// A step of making a connection, as the log names it: the protection domain.
+/// A step of making a connection, as the log names it: the lease of the device.
+pub(crate) const DEVICE: &str = "device";
+/// The protection domain.
 pub(crate) const PD: &str = "protection domain";
 /// Queue pair, completion queue, buffers of Receives.
 pub(crate) const QUEUE_PAIR: &str = "queue pair";
@@ -69,6 +71,11 @@ impl Failure {
                 log::device_unfit(device, "it does no RDMA Reads");
             }
             Self::Short(device) => log::device_unfit(device, "its queues are too short"),
+            // The device is being added or removed: the connection manager listens on it before
+            // there are leases of it, and after.
+            Self::Step(DEVICE, ENETUNREACH) => {
+                trace::server::accept_err(traced, ENETUNREACH.to_errno());
+            }
             Self::Step(step, error) => {
                 match *step {
                     PD => trace::server::pd_err(traced, error.to_errno()),

@@ -93,6 +93,7 @@ void h_removed_in_flood(void)
 	h_sleeping_allocation = 0;
 	h_allocation_go();
 	h_settle();
+	h_expect(!h_warnings, "the log warns of requests whose device is being removed");
 	h_serve_end();
 }
 
