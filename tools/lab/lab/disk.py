@@ -26,7 +26,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from . import nbd
+from . import nbd, settings
 from .command import capture
 from .told import Told
 
@@ -34,6 +34,7 @@ from .told import Told
 BLOCK = 4096
 SIZE = 1 << 30
 #: How each file system is made. mkfs writes all that the kernel would write in its first minutes.
+#: Kernels without quotas mount no ext4 that has them.
 MAKERS = {
     "ext4": ("mkfs.ext4", "-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0"),
     "xfs": ("mkfs.xfs", "-q", "-f"),
@@ -194,7 +195,8 @@ class Disk(Told):
         self.image.unlink(missing_ok=True)
         with self.image.open("wb") as file:
             file.truncate(SIZE)
-        capture([*MAKERS[file_system], self.image])
+        quotas = ("-O", "quota") if (file_system, settings.flavour()) == ("ext4", "debian") else ()
+        capture([*MAKERS[file_system], *quotas, self.image])
         super().__init__("disk", socket_path, self.image)
 
     @property

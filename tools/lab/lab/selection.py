@@ -73,6 +73,8 @@ def possible(case: Case, run: Run) -> bool:
         "debug_only": not debug,
         # It has few extended attributes; with the lab's own kernels it has no ACLs.
         "needs_lists": run.export == "ext4",
+        # The lab's own kernels have no quotas, and neither have the other file systems.
+        "needs_quotas": not debian or run.export not in ("ext4", "xfs"),
         # Debian's kernel has neither KUnit nor fault injection.
         "needs_kunit": debian,
     }

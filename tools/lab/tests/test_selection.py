@@ -29,6 +29,7 @@ CASES = [
     _case("unload::refused", "needs_our_server"),
     _case("old_server::files", "needs_legacy"),
     _case("kunit::suites", "needs_kunit"),
+    _case("server_quota::space", "full", "needs_quotas"),
 ]
 DEBUG = Run(flavour="debug")
 
@@ -53,6 +54,14 @@ def test_debug_kernel() -> None:
 def test_kernel_of_debian() -> None:
     """It takes what the plain kernel takes, but has no KUnit."""
     assert _chosen(run=Run(flavour="debian")) == [0, 2, 3, 6, 7, 9]
+
+
+def test_quotas() -> None:
+    """They need Debian's kernel and a file system that has them."""
+    for export, able in (("xfs", True), ("ext4", True), ("btrfs", False), ("tmpfs", False)):
+        run = Run(flavour="debian", full=True, export=export)
+        assert (11 in _chosen(run=run)) == able
+    assert 11 not in _chosen("server_quota", run=Run(full=True, export="ext4"))
 
 
 def test_link_and_client() -> None:
