@@ -41,9 +41,12 @@ LOSSES = {
 }
 
 
-def _mount(pair: Pair, nconnect: int = 1) -> None:
-    """Mounts the export by both addresses, which gives one mount with transports to both."""
-    options = f"max_connect=2,nconnect={nconnect}"
+def _mount(pair: Pair, nconnect: int = 1, more: str = "") -> None:
+    """Mounts the export by both addresses, which gives one mount with transports to both.
+
+    `more`: further options, each after a comma.
+    """
+    options = f"max_connect=2,nconnect={nconnect}{more}"
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount("4.2", options=options)
     words = f"vers=4.2,proto=rdma,port=20049,{options}"
@@ -128,4 +131,46 @@ def test_address_returns(pair: Pair, loss: str) -> None:
     _await_connections(pair, [1, 1])
     # Without the address, the calls that have its transport wait, and with them all threads.
     assert waiting
+    _umount(pair)
+
+
+#: Seconds within which the mounts must end, and SUNRPC must release the transports.
+LET_GO = 120.0
+#: The client destroys its session at the end, and waits for that call like for any other.
+SOON = ",timeo=50,retrans=1"
+WRITE = f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=8 oflag=direct status=none"
+READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
+
+
+def _force(pair: Pair) -> None:
+    """Repeats `umount -f`, which ends the calls in flight, until no process makes others."""
+    deadline = time.monotonic() + LET_GO * pair.setup.patience
+    while any(f" {at} " in pair.client.read("/proc/mounts") for at in (OTHER, MOUNT_POINT)):
+        assert time.monotonic() < deadline, "still mounted"
+        pair.client.run(f"umount -f {OTHER}; umount -f {MOUNT_POINT}", timeout=60)
+        time.sleep(1)
+
+
+@pytest.mark.by_the_clock
+def test_forced_umount(pair: Pair) -> None:
+    """`umount -f` ends the calls that wait for a lost address, and the module can be unloaded."""
+    _mount(pair, more=SOON)
+    pair.client.sh(WRITE)
+    with _lost(pair, "device"):
+        readers = [pair.client.vm.start(READ) for _ in range(4)]
+        time.sleep(AWAY)
+        # SUNRPC prefers the transport with fewer calls, so not every reader need wait.
+        readers = [reader for reader in readers if pair.client.vm.agent.poll(reader) is None]
+        assert readers
+        began = time.monotonic()
+        _force(pair)
+        for reader in readers:
+            assert pair.client.vm.agent.wait(reader, 30).status not in (0, 124, 137)
+        print(f"forced in {time.monotonic() - began:.1f} s")
+        began = time.monotonic()
+        pair.unload(LET_GO)
+        print(f"unloaded after {time.monotonic() - began:.1f} s")
+    pair.load()
+    _mount(pair)
+    pair.client.sh(f"{WRITE} && {READ}")
     _umount(pair)
