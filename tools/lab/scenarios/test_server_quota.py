@@ -35,7 +35,7 @@ def _limit(pair: Pair, mebibytes: int, files: int) -> list[int]:
 
 def _await_use(pair: Pair, used: int, files: int) -> None:
     """Waits until the user has no more than this; xfs frees what is removed in the background."""
-    deadline = time.monotonic() + 30 * pair.setup.patience
+    deadline = time.monotonic() + 30 * pair.patience
     while (found := _limit(pair, MOST_MIB, MOST_FILES)) != [used, files]:
         assert time.monotonic() < deadline, f"bytes and files: {found}, not {[used, files]}"
         time.sleep(0.2)

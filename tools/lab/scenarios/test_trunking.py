@@ -144,7 +144,7 @@ READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
 
 def _force(pair: Pair) -> None:
     """Repeats `umount -f`, which ends the calls in flight, until no process makes others."""
-    deadline = time.monotonic() + LET_GO * pair.setup.patience
+    deadline = time.monotonic() + LET_GO * pair.patience
     while any(f" {at} " in pair.client.read("/proc/mounts") for at in (OTHER, MOUNT_POINT)):
         assert time.monotonic() < deadline, "still mounted"
         pair.client.run(f"umount -f {OTHER}; umount -f {MOUNT_POINT}", timeout=60)
