@@ -22,6 +22,14 @@ from .errors import GuestError
 SLOW_HOST = 3
 #: Seconds in which the guest agent answers.
 _ANSWER = 60 * SLOW_HOST
+#: Prints the state of a process, and of those that only the kernel can wake, with their stacks.
+_PROCESSES = """
+ps -eo pid,ppid,stat,args | awk '$1 == {0} || $2 == {0} || $3 ~ /D/'
+for at in $(ps -eo pid,stat | awk '$1 == {0} || $2 ~ /D/ {{print $1}}'); do
+	echo "stack of $at"
+	cat /proc/$at/stack
+done
+"""
 #: Seconds that a debugger may stop a guest.
 _DEBUGGING = 86400.0
 
@@ -194,4 +202,15 @@ class Agent:
                 return done
             time.sleep(pause)
             pause = min(pause * 1.5, 0.2)
-        raise GuestError(f"guest process {pid} still runs after {timeout:.0f} s")
+        told = f"guest process {pid} still runs after {timeout:.0f} s"
+        raise GuestError(f"{told}\n{self._processes(pid)}".rstrip())
+
+    def _processes(self, pid: int) -> str:
+        """Returns the state of a process, and the processes that only the kernel can wake."""
+        look = self.start(["/bin/sh", "-c", _PROCESSES.format(pid)])
+        deadline = time.monotonic() + 10 * SLOW_HOST
+        while not (done := self.poll(look)):
+            if time.monotonic() > deadline:
+                return ""
+            time.sleep(0.2)
+        return done.stdout.decode(errors="replace")
