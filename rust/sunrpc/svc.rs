@@ -24,7 +24,7 @@
 //!                                      xpo_release_ctxt         Connection::release
 //! SvcXprt::close                       sets XPT_CLOSE, wakes
 //!                                      xpo_detach               detach
-//!                                      xpo_free                 (drop, by a worker)
+//!                                      xpo_free                 (drop)
 //! ```
 //!
 //! # Guarantees of the types
@@ -51,9 +51,8 @@
 //! # Module references
 //!
 //! SUNRPC holds a reference to the module for each transport and puts it after `xpo_free` has
-//! returned. A worker may free the transport after that; [`ClassRegistration`] waits for the worker
-//! before the module is unloaded. If `xpo_create` or `xpo_accept` fails, SUNRPC also puts a
-//! reference; [`xprt`] describes how a transport that could not be completed is freed.
+//! returned. If `xpo_create` or `xpo_accept` fails, SUNRPC also puts a reference; [`xprt`]
+//! describes how a transport that could not be completed is freed.
 //!
 //! [`Connection`]: transport::Connection
 //! [`Connection::detach`]: transport::Connection::detach

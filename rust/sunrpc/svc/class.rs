@@ -8,13 +8,12 @@ use core::pin::Pin;
 use kernel::prelude::*;
 use kernel::str::CStrExt;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Release};
-use kernel::{workqueue, ThisModule};
+use kernel::ThisModule;
 
 use super::transport::Listener;
 use super::xprt::{Implementation, Listening};
 use crate::raw;
 use crate::sunrpc::registered;
-use crate::work::Queue;
 
 /// The registered class of this module. `xpo_create` has no parameter for its class.
 ///
@@ -39,8 +38,6 @@ pub(super) fn is_registered(class: *mut raw::svc_xprt_class) -> bool {
 pub(super) struct Class<L: Listener> {
     // First, so that a pointer to it is a pointer to the whole.
     raw: UnsafeCell<raw::svc_xprt_class>,
-    /// Frees transports. Destroying it waits for them, before the context is dropped.
-    frees: Queue,
     /// The value that was passed to [`register`].
     pub(super) context: L::Context,
 }
@@ -55,11 +52,6 @@ unsafe impl<L: Listener> Sync for Class<L> {}
 impl<L: Listener> Class<L> {
     pub(super) fn as_raw(&self) -> *mut raw::svc_xprt_class {
         self.raw.get()
-    }
-
-    /// Returns the workqueue that frees the transports of the class.
-    pub(super) fn frees(&self) -> &workqueue::Queue {
-        self.frees.kernel()
     }
 
     /// Returns the class of `L`.
@@ -113,12 +105,8 @@ pub(crate) unsafe fn register<L: Listener>(
         xcl_ident: L::IDENT,
         ..Default::default()
     };
-    let class = Class::<L> {
-        raw: UnsafeCell::new(raw),
-        frees: Queue::new(L::NAME, c"svc_free")?,
-        context,
-    };
-    let class = KBox::pin(class, GFP_KERNEL)?;
+    let raw = UnsafeCell::new(raw);
+    let class = KBox::pin(Class::<L> { raw, context }, GFP_KERNEL)?;
     let entered = REGISTERED.cmpxchg(core::ptr::null_mut(), class.as_raw(), Full);
     entered.map_err(|_| EBUSY)?;
     // INVARIANT: The class was entered above.
@@ -141,10 +129,8 @@ pub(crate) struct ClassRegistration<L: Listener> {
 impl<L: Listener> Drop for ClassRegistration<L> {
     fn drop(&mut self) {
         // SAFETY: The list entry of the class is initialised, also if SUNRPC has refused the class,
-        // and removing it twice does nothing. SUNRPC has no transport of the class: each holds a
-        // reference to the module, which is being unloaded or could not be initialised. Those that
-        // workers have yet to free use the class no more but for its workqueue, which is destroyed
-        // next.
+        // and removing it twice does nothing. No transport of the class exists: each holds a
+        // reference to the module, which is being unloaded or could not be initialised.
         unsafe { raw::svc_unreg_xprt_class(self.class.as_raw()) };
         REGISTERED.store(core::ptr::null_mut(), Release);
     }

@@ -82,7 +82,7 @@ unsafe extern "C" fn create<L: Listener>(
     // SAFETY: SUNRPC calls an operation of the class of `L`.
     let class = unsafe { Class::<L>::registered() };
     // SAFETY: SUNRPC passes a valid namespace and service, and holds a reference to the module.
-    let origin = unsafe { Origin::new(net, class, serv) };
+    let origin = unsafe { Origin::new(net, class.as_raw(), serv) };
     let len = usize::try_from(len).unwrap_or_default();
     // SAFETY: SUNRPC passes an address of this length.
     let addr = SockAddr::from_bytes(unsafe { core::slice::from_raw_parts(addr.cast(), len) });
@@ -120,11 +120,10 @@ fn listen<L: Listener>(
 /// SUNRPC calls this with a complete listener of `L`, and holds a module reference for the new
 /// transport.
 unsafe extern "C" fn accept<L: Listener>(xprt: *mut raw::svc_xprt) -> *mut raw::svc_xprt {
-    // SAFETY: SUNRPC passes a complete listener of the class of `L`, and its service and namespace
-    // stay alive during the call. It has taken a module reference for the new transport.
+    // SAFETY: SUNRPC passes a complete listener, and its service and namespace stay alive during
+    // the call. It has taken a module reference for the new transport.
     let (listener, origin) = unsafe {
-        let class = Class::<L>::registered();
-        let origin = Origin::new((*xprt).xpt_net, class, (*xprt).xpt_server);
+        let origin = Origin::new((*xprt).xpt_net, (*xprt).xpt_class, (*xprt).xpt_server);
         (Xprt::<Listening, L>::from_raw(xprt), origin)
     };
     // Cleared before the queue is read, so that a request that arrives later sets the bit again.
@@ -303,17 +302,17 @@ unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, conte
 /// # Safety
 ///
 /// SUNRPC calls this with a complete transport of `T`.
-unsafe extern "C" fn detach<K: 'static, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
+unsafe extern "C" fn detach<K, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
     // SAFETY: SUNRPC passes a complete transport.
     unsafe { Xprt::<K, T>::from_raw(xprt).detach() };
 }
 
-/// Implements `xpo_free`. Process context; does not sleep if the transport was detached.
+/// Implements `xpo_free`. Process context; may sleep.
 ///
 /// # Safety
 ///
 /// SUNRPC calls this with a transport of `T` to which no reference is left.
-unsafe extern "C" fn free<K: 'static, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
+unsafe extern "C" fn free<K, T: Implementation<K>>(xprt: *mut raw::svc_xprt) {
     // SAFETY: SUNRPC passes a transport to which no reference is left.
     unsafe { Xprt::<K, T>::free(xprt) };
 }

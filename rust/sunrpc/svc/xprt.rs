@@ -14,11 +14,10 @@
 //! # Teardown
 //!
 //! SUNRPC calls `xpo_detach` once, on a thread of the service, or on the task that shuts the
-//! service down. `xpo_free` is called when the last reference is put. It does not sleep, because
-//! nfsd may put the reference of a session with a spinlock held (`nfsd4_put_session_locked()`). A
-//! worker of the class waits until the last [`Handle`] is dropped, drops the implementation, and
-//! frees the transport. By then SUNRPC has put its module reference, so unregistering the class
-//! waits for the worker.
+//! service down. `xpo_free` is called when the last reference is put, in process context. It waits
+//! until the last [`Handle`] is dropped, and drops the implementation after that. It cannot leave
+//! that to a worker: SUNRPC frees the service when all its transports are freed, and a context with
+//! a handle may still be waking one of its threads.
 //!
 //! C header: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h)
 
@@ -35,10 +34,7 @@ use kernel::sync::aref::ARef;
 use kernel::sync::atomic::{Acquire, Atomic, Full, Relaxed, Release};
 use kernel::sync::Completion;
 use kernel::types::Opaque;
-use kernel::workqueue::{self, Work, WorkItem};
 
-use super::class::Class;
-use super::transport::Listener;
 use crate::compat::{barrier::smp_mb, raw_init, raw_try_init};
 use crate::mem::{Net, SockAddr};
 use crate::raw;
@@ -50,7 +46,7 @@ pub(crate) enum Listening {}
 pub(crate) enum Connected {}
 
 /// The common interface of listeners and connections. `K` is [`Listening`] or [`Connected`].
-pub(crate) trait Implementation<K: 'static>: Send + Sync + Sized + 'static {
+pub(crate) trait Implementation<K>: Send + Sync + Sized + 'static {
     /// The operations of the kind.
     const OPS: raw::svc_xprt_ops;
 
@@ -64,7 +60,7 @@ pub(crate) trait Implementation<K: 'static>: Send + Sync + Sized + 'static {
 ///
 /// - `base` comes first and is initialised.
 /// - `implementation` is the type `T` of the [`Xprt`] that this is the first field of.
-/// - `handles` is the number of [`Handle`]s, plus one until a worker waits for them.
+/// - `handles` is the number of [`Handle`]s, plus one until `xpo_free` waits for them.
 #[pin_data]
 #[repr(C)]
 pub(crate) struct SvcXprt<K> {
@@ -72,7 +68,7 @@ pub(crate) struct SvcXprt<K> {
     base: Opaque<raw::svc_xprt>,
     implementation: TypeId,
     handles: Atomic<i32>,
-    /// Completed when `handles` drops to zero while the worker waits.
+    /// Completed when `handles` drops to zero while `xpo_free` waits.
     #[pin]
     unused: Completion,
     /// Whether the implementation exists.
@@ -104,8 +100,6 @@ pub(super) struct Origin {
     net: *mut k::net,
     class: *mut raw::svc_xprt_class,
     serv: *mut raw::svc_serv,
-    /// Frees the transports of the class.
-    frees: &'static workqueue::Queue,
 }
 
 impl Origin {
@@ -116,16 +110,11 @@ impl Origin {
     /// The caller upholds the type invariants.
     pub(super) unsafe fn new(
         net: *mut k::net,
-        class: &'static Class<impl Listener>,
+        class: *mut raw::svc_xprt_class,
         serv: *mut raw::svc_serv,
     ) -> Self {
         // INVARIANT: By the safety requirements.
-        Self {
-            net,
-            class: class.as_raw(),
-            serv,
-            frees: class.frees(),
-        }
+        Self { net, class, serv }
     }
 
     /// Takes a reference to the namespace.
@@ -188,8 +177,9 @@ impl<K> SvcXprt<K> {
 
     /// Wakes a thread of the service for the transport, if it has work.
     fn enqueue(&self) {
-        // SAFETY: The transport is alive. A transport that SUNRPC has closed stays busy, so its
-        // service is used only while it exists.
+        // SAFETY: The transport is alive. A transport that SUNRPC has closed stays busy, which ends
+        // the call before it uses the service. If the call has begun earlier, its context has a
+        // handle, and `xpo_free` waits for that, so the service exists until the call returns.
         unsafe { raw::svc_xprt_enqueue(self.as_raw()) };
     }
 
@@ -234,8 +224,8 @@ impl<K> SvcXprt<K> {
     /// Returns a handle. Any context.
     pub(crate) fn handle(&self) -> Handle<K> {
         self.handles.fetch_add(1, Relaxed);
-        // INVARIANT: The handle was counted above. `self` is alive, so the worker that frees it
-        // does not wait yet or waits for another handle.
+        // INVARIANT: The handle was counted above. `self` is alive, so `xpo_free` does not wait yet
+        // or waits for another handle.
         Handle(NonNull::from(self))
     }
 
@@ -310,9 +300,8 @@ fn finds_room_now(has_room: impl Fn() -> bool) -> bool {
 ///
 /// A handle holds no reference to the `svc_xprt`: SUNRPC never closes an idle connection that has
 /// more than one reference.
-/// Instead the transport is freed after the last handle is dropped, and the module is not unloaded
-/// before. `detach` must therefore cause all handles to be dropped soon, including those in the
-/// implementation itself.
+/// Instead `xpo_free` waits until the last handle is dropped. `detach` must therefore cause all
+/// handles to be dropped soon, including those in the implementation itself.
 ///
 /// # Invariants
 ///
@@ -346,7 +335,7 @@ impl<K> Deref for Handle<K> {
 impl<K> Drop for Handle<K> {
     fn drop(&mut self) {
         if self.handles.fetch_sub(1, Full) == 1 {
-            // The worker has subtracted its own count and waits: the transport stays until this
+            // `xpo_free` has subtracted its own count and waits: the transport stays until this
             // call has completed.
             self.unused.complete_all();
         }
@@ -359,21 +348,15 @@ impl<K> Drop for Handle<K> {
 ///
 /// - `base` comes first: a pointer to the `svc_xprt` is a pointer to the whole. The memory is that
 ///   of a box.
-/// - `data` is initialised, and does not move, from when `complete` is set until a worker drops it.
-/// - `frees` is the workqueue of the transport's class, which outlives the transport.
+/// - `data` is initialised, and does not move, from when `complete` is set until `xpo_free` drops
+///   it.
 #[repr(C)]
-pub(super) struct Xprt<K: 'static, T: Implementation<K>> {
+pub(super) struct Xprt<K, T: Implementation<K>> {
     base: SvcXprt<K>,
     data: UnsafeCell<MaybeUninit<T>>,
-    free: Work<Self>,
-    frees: &'static workqueue::Queue,
 }
 
-kernel::impl_has_work! {
-    impl{K: 'static, T: Implementation<K>} HasWork<Self> for Xprt<K, T> { self.free }
-}
-
-impl<K: 'static, T: Implementation<K>> Xprt<K, T> {
+impl<K, T: Implementation<K>> Xprt<K, T> {
     /// Converts a pointer of SUNRPC.
     ///
     /// # Safety
@@ -413,49 +396,45 @@ impl<K: 'static, T: Implementation<K>> Xprt<K, T> {
         }
     }
 
-    /// Makes a worker free a transport. Does not sleep if the transport was detached.
+    /// Frees a transport. Sleeps until the last handle is dropped.
     ///
     /// # Safety
     ///
-    /// [`New`] has made the transport, and only holders of handles have access to it. The function
-    /// is called once.
+    /// [`New`] has made the transport, and only holders of handles have access to it.
     pub(super) unsafe fn free(xprt: *mut raw::svc_xprt) {
-        // SAFETY: By the safety requirements the transport is alive and was made for `T`. `New` has
-        // taken the memory from a box of this type, which nothing else frees; it does not move.
-        let this = unsafe { Pin::new_unchecked(KBox::from_raw(xprt.cast::<Self>())) };
-        if this.base.complete.load(Relaxed) {
+        // SAFETY: By the safety requirements the transport is alive and was made for `T`. The
+        // reference is not used after the implementation is dropped.
+        let this = unsafe { Self::from_raw(xprt) };
+        let complete = this.base.complete.load(Relaxed);
+        if complete {
             // SAFETY: The transport is complete.
             unsafe { this.detach() };
         }
-        let frees = this.frees;
-        frees.enqueue(this);
-    }
-}
-
-impl<K: 'static, T: Implementation<K>> WorkItem for Xprt<K, T> {
-    type Pointer = Pin<KBox<Self>>;
-
-    fn run(this: Pin<KBox<Self>>) {
         this.base.wait_unused();
-        if this.base.complete.load(Relaxed) {
-            // SAFETY: No handle is left, so no other thread has access, and by the type invariants
-            // the implementation exists. It is not used after this.
-            unsafe { (*this.data.get()).assume_init_drop() };
+        // SAFETY: No handle is left, so no other thread has access. `New` has initialised `base`,
+        // and has taken the memory from a box of this type.
+        unsafe {
+            if complete {
+                (*this.data.get()).assume_init_drop();
+            }
+            core::ptr::drop_in_place(&raw mut (*xprt.cast::<Self>()).base);
+            drop(KBox::from_raw(xprt.cast::<MaybeUninit<Self>>()));
         }
     }
 }
 
-/// A new transport. It is freed when it is dropped, after all handles are dropped.
+/// A new transport. It is freed when it is dropped, which waits until all handles are dropped: the
+/// code that drops it must hold none.
 ///
 /// # Invariants
 ///
 /// No other code but the holders of handles has access to the transport.
-pub(super) struct New<K: 'static, T: Implementation<K>> {
+pub(super) struct New<K, T: Implementation<K>> {
     xprt: NonNull<Xprt<K, T>>,
     class: *mut raw::svc_xprt_class,
 }
 
-impl<K: 'static, T: Implementation<K>> New<K, T> {
+impl<K, T: Implementation<K>> New<K, T> {
     /// Allocates and initialises a transport. May sleep.
     ///
     /// # Errors
@@ -467,14 +446,11 @@ impl<K: 'static, T: Implementation<K>> New<K, T> {
         // SAFETY: The memory is large enough, aligned, stays in place, and no other thread knows of
         // it.
         unsafe {
-            let base = SvcXprt::new(origin, TypeId::of::<T>());
-            raw_init(&raw mut (*xprt).base, base);
             raw_init(
-                &raw mut (*xprt).free,
-                kernel::new_work!("rpcrdma::svc::free"),
-            );
-            (&raw mut (*xprt).frees).write(origin.frees);
-        }
+                &raw mut (*xprt).base,
+                SvcXprt::new(origin, TypeId::of::<T>()),
+            )
+        };
         // SAFETY: A box is not null; `base` was initialised above, and no other thread knows of the
         // transport, so that its operations may be replaced.
         let xprt = unsafe {
@@ -529,7 +505,7 @@ impl<K: 'static, T: Implementation<K>> New<K, T> {
     }
 }
 
-impl<K: 'static, T: Implementation<K>> Drop for New<K, T> {
+impl<K, T: Implementation<K>> Drop for New<K, T> {
     fn drop(&mut self) {
         // SAFETY: The class is alive, and its module referenced, while the transport is created.
         // SUNRPC frees the transport because this is its only reference, and puts the module

@@ -520,7 +520,6 @@ bool h_serving(void);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
-void h_serve_stop(void);	/* stops the service */
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
 /* Returns the connection that the service accepted last; NULL if it has none. */
 struct svc_xprt *h_serve_connection(void);
@@ -541,8 +540,7 @@ int h_insmod(void);		/* loads the module; returns the result of its initialisati
 void h_load(void);		/* loads the module, and adds a device */
 void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
 void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
-void h_rmmod(void);		/* unloads the module, which may have to wait */
-void h_unload(void);		/* does so, and checks that nothing is left */
+void h_unload(void);		/* unloads the module, and checks that nothing is left */
 extern unsigned int h_disconnects;	/* calls of xprt_force_disconnect() */
 void h_mount(void);		/* creates a transport */
 void h_umount(void);

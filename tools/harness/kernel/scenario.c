@@ -361,8 +361,6 @@ const struct h_scenario h_scenarios[] = {
 	{ "dead_requester", h_dead_requester },
 	{ "orderly", h_orderly },
 	{ "orderly_served", h_orderly_served },
-	{ "freed_in_atomic_context", h_freed_in_atomic_context },
-	{ "freed_at_unload", h_freed_at_unload },
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },

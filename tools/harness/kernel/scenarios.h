@@ -102,10 +102,6 @@ void h_dead_requester(void);
 void h_orderly(void);
 void h_orderly_served(void);
 
-/* --- freed.c --- */
-void h_freed_in_atomic_context(void);
-void h_freed_at_unload(void);
-
 /* --- class.c --- */
 void h_class_requested(void);
 void h_class_accepted(void);

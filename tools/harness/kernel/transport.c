@@ -137,16 +137,11 @@ void h_check_nothing_left(void)
 	}
 }
 
-void h_rmmod(void)
+void h_unload(void)
 {
 	h_ready = false;
 	h_spawn("rmmod", run_exit, NULL);
 	h_settle();
-}
-
-void h_unload(void)
-{
-	h_rmmod();
 	h_check_nothing_left();
 }
 

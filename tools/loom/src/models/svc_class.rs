@@ -80,23 +80,6 @@ impl ThisModule {
     }
 }
 
-mod workqueue {
-    pub(crate) struct Queue;
-}
-
-/// The queue on which transports are freed. The model has none.
-struct Queue(workqueue::Queue);
-
-impl Queue {
-    fn new(_module: &CStr, _name: &CStr) -> Result<Self> {
-        Ok(Self(workqueue::Queue))
-    }
-
-    fn kernel(&self) -> &workqueue::Queue {
-        &self.0
-    }
-}
-
 /// A box that is never freed: another thread may have found its address.
 struct KBox<T: 'static>(&'static T);
 

@@ -18,9 +18,9 @@ use crate::Model;
 //< sunrpc/svc/xprt.rs
 //<   impl<K> SvcXprt<K> { implemented_by }
 //<   struct Xprt
-//<   impl<K: 'static, T: Implementation<K>> Xprt<K, T> { from_raw data detach }
+//<   impl<K, T: Implementation<K>> Xprt<K, T> { from_raw data detach }
 //<   struct New
-//<   impl<K: 'static, T: Implementation<K>> New<K, T> { base init }
+//<   impl<K, T: Implementation<K>> New<K, T> { base init }
 parts!("svc_complete");
 
 pub(crate) const MODEL: Model = Model {
@@ -53,13 +53,6 @@ impl<K> SvcXprt<K> {
 
 trait Implementation<K>: Sized + 'static {
     fn detach(&self, xprt: &SvcXprt<K>);
-}
-
-/// The work item that frees the transport, which the model does not do.
-struct Work<T>(PhantomData<T>);
-
-mod workqueue {
-    pub(super) struct Queue;
 }
 
 mod raw {
@@ -109,8 +102,6 @@ fn new() -> (Shared<New<(), Server>>, Server) {
             kind: PhantomData,
         },
         data: UnsafeCell::new(MaybeUninit::uninit()),
-        free: Work(PhantomData),
-        frees: &workqueue::Queue,
     }));
     xprt.base.complete.settle();
     xprt.base.detached.settle();

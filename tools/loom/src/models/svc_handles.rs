@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 
-//! Handles of a server transport: the worker that frees it waits until the last one is dropped.
+//! Handles of a server transport: `xpo_free` waits until the last one is dropped.
 
 use std::marker::PhantomData;
 use std::ops::Deref;
