@@ -218,4 +218,5 @@ void h_pulled_beside_calls(void)
 
 	while (done_beside(n))
 		n++;
+	h_expect(n > 2, "the handler of RDMA Reads takes %u locks", n);
 }
