@@ -149,6 +149,9 @@ def test_locks_over_restart(pair: Pair, rdma: str, tcp: str, same: bool) -> None
 #: Seconds in which the holder of a delegation or a waiter for a lock has to react. The lease is
 #: 10 s, and a waiter that hears nothing asks again after 30 s.
 PROMPT = 5.0
+#: Seconds that a waiter waits at least: without the announcement of nfsd it would ask after 1, 3, 7
+#: and 15 s.
+UNHEARD = 9.0
 
 
 @_cases(("4.2", "4.2", False), ("4.1", "4.1", False))
@@ -162,7 +165,7 @@ def test_lock_is_announced(pair: Pair, rdma: str, tcp: str, same: bool) -> None:
             waiter.guest.sh("rm -f /run/waits.*")
             command = f"exec {LOCKS} hold {waiter.at}/wanted /run/waits"
             waiting = waiter.guest.vm.start(command)
-            time.sleep(3)
+            time.sleep(UNHEARD)
             _let_go(holder, "wanted", holding)
             began = time.monotonic()
             _await_held(waiter, "waits")
