@@ -12,9 +12,11 @@ use core::marker::PhantomData;
 use core::ptr::NonNull;
 
 use kernel::bindings as k;
+use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
 
 use super::super::xdr_buf::XdrBuf;
+use crate::compat::casts::u32_as_usize;
 use crate::mem::{self, PageRef};
 use crate::raw;
 
@@ -23,8 +25,8 @@ use crate::raw;
 ///
 /// # Invariants
 ///
-/// For `'a`: `rqst` is the calling thread's `svc_rqst`, whose reply is encoded; `call` is its
-/// context. Only this thread accesses them.
+/// For `'a`: the reply of the `svc_rqst` is encoded; `call` is its context. Only the calling thread
+/// accesses them. All pages of the message lie before `rq_next_page`.
 ///
 /// # Examples
 ///
@@ -33,7 +35,7 @@ use crate::raw;
 /// sent.copy_to(0, &mut message)?;
 /// ```
 pub(crate) struct Reply<'a, X> {
-    rqst: NonNull<raw::svc_rqst>,
+    slots: ReplySlots<'a>,
     call: NonNull<X>,
     _lifetime: PhantomData<&'a mut X>,
 }
@@ -43,24 +45,24 @@ impl<X> Reply<'_, X> {
     ///
     /// # Safety
     ///
-    /// `rqst` is not null, its context is null or that of a call of the type `X`, and the caller
-    /// upholds the type invariants.
+    /// `rqst` is the calling thread's `svc_rqst`, whose reply is encoded and which no other code
+    /// accesses for `'a`. Its context is null or that of a call of the type `X`.
     pub(super) unsafe fn new(rqst: *mut raw::svc_rqst) -> Option<Self> {
         // SAFETY: By the safety requirements `rqst` is the calling thread's request, whose pages
         // `svc_alloc_arg()` has allocated.
-        let (slots, rqst, call, deferred) = unsafe {
+        let (mut slots, call, deferred) = unsafe {
             let slots = ReplySlots::behind_reply(rqst);
-            let (call, deferred) = ((*rqst).rq_xprt_ctxt, (*rqst).rq_deferred);
-            (slots, NonNull::new_unchecked(rqst), call, deferred)
+            (slots, (*rqst).rq_xprt_ctxt, (*rqst).rq_deferred)
         };
+        slots.leave_out_encoded();
         // The thread may have served another transport before a deferred call, which SUNRPC takes
         // without `xpo_recvfrom`.
         if slots.first_is_shared() || !deferred.is_null() {
             slots.disown();
         }
-        // INVARIANT: By the safety requirements.
+        // INVARIANT: By the safety requirements, and by `leave_out_encoded()`.
         Some(Self {
-            rqst,
+            slots,
             call: NonNull::new(call.cast())?,
             _lifetime: PhantomData,
         })
@@ -70,9 +72,7 @@ impl<X> Reply<'_, X> {
     /// with those of the reply and refills their slots. Call this when the service truncated the
     /// reply after it had put pages of the page cache there.
     pub(crate) fn disown_behind(&mut self) {
-        // SAFETY: By the type invariants `rqst` is the calling thread's request, which no other
-        // code accesses.
-        unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown();
+        self.slots.disown();
     }
 
     /// Returns the message and the context of the call.
@@ -81,7 +81,7 @@ impl<X> Reply<'_, X> {
         // pages of the direct map, and its pages stay while `self` is borrowed. By the type
         // invariants only this thread accesses the context, which is no part of the message.
         unsafe {
-            let message = XdrBuf::from_raw(&raw mut (*self.rqst.as_ptr()).rq_res);
+            let message = XdrBuf::from_raw(&raw mut (*self.slots.0).rq_res);
             (message, self.call.as_mut())
         }
     }
@@ -90,7 +90,7 @@ impl<X> Reply<'_, X> {
     pub(crate) fn page_count(&self) -> usize {
         // SAFETY: By the type invariants the pointers are those of one array, in this order.
         let count = unsafe {
-            let rqst = self.rqst.as_ptr();
+            let rqst = self.slots.0;
             (*rqst).rq_next_page.offset_from((*rqst).rq_respages)
         };
         usize::try_from(count).unwrap_or_default()
@@ -115,7 +115,7 @@ impl<X> Reply<'_, X> {
         }
         // SAFETY: By the type invariants the slots exist, and only this thread accesses them.
         let slots: &mut [*mut k::page] =
-            unsafe { core::slice::from_raw_parts_mut((*self.rqst.as_ptr()).rq_respages, count) };
+            unsafe { core::slice::from_raw_parts_mut((*self.slots.0).rq_respages, count) };
         for slot in slots {
             // SUNRPC skips an empty slot when it frees the pages of the reply.
             let page = core::mem::replace(slot, core::ptr::null_mut());
@@ -136,10 +136,7 @@ impl<X> Reply<'_, X> {
         let keep = self.page_count() <= 1;
         if keep {
             // SAFETY: By the type invariants only this thread accesses the request.
-            unsafe {
-                let rqst = self.rqst.as_ptr();
-                (*rqst).rq_next_page = (*rqst).rq_respages;
-            }
+            unsafe { (*self.slots.0).rq_next_page = (*self.slots.0).rq_respages };
         }
         keep
     }
@@ -165,6 +162,25 @@ impl ReplySlots<'_> {
         Self(rqst, PhantomData)
     }
 
+    /// Moves `rq_next_page` behind the pages of the encoded reply. The functions that encode XDR do
+    /// not move it, and services do that only for part of their results: NFSv4 for the results of
+    /// operations, but not for a checksum behind them. SUNRPC would leave the other pages to the
+    /// thread for its next reply.
+    #[inline]
+    fn leave_out_encoded(&mut self) {
+        // SAFETY: By the type invariants only this thread accesses the request. The pages of its
+        // message follow each other in `rq_respages`, so that the new `rq_next_page` is not behind
+        // the end. NFSv2 has the pointer to the page of a link elsewhere, not between the two.
+        unsafe {
+            let (rqst, message) = (self.0, &raw const (*self.0).rq_res);
+            let len = u32_as_usize((*message).page_base) + u32_as_usize((*message).page_len);
+            let end = (*message).pages.wrapping_add(len.div_ceil(PAGE_SIZE));
+            if (*rqst).rq_next_page < end && end <= (*rqst).rq_page_end {
+                (*rqst).rq_next_page = end;
+            }
+        }
+    }
+
     /// Returns whether the page behind the reply is not the thread's own. A service that removes
     /// data from a reply leaves its pages from there on.
     #[inline]
@@ -181,7 +197,7 @@ impl ReplySlots<'_> {
     /// it and all pages before it, and refills their slots before the thread receives again.
     /// Returns whether there was one.
     #[cold]
-    pub(super) fn disown(self) -> bool {
+    pub(super) fn disown(&mut self) -> bool {
         // SAFETY: By the type invariants all pointers are those of one array, each slot from
         // `rq_next_page` up to `rq_page_end` can be read, and the new `rq_next_page` is not behind
         // the end.

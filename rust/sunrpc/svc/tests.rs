@@ -188,6 +188,24 @@ mod suite {
     }
 
     #[test]
+    fn all_pages_of_the_message_are_taken() -> Result {
+        let (mut thread, mut call) = (Thread::new()?, 9);
+        let mut pages = KVec::with_capacity(SLOTS, GFP_KERNEL)?;
+        let message = &mut thread.rqst.rq_res;
+        message.pages = thread.rqst.rq_respages.wrapping_add(1);
+        // CAST: two pages.
+        (message.page_base, message.page_len) = (4, 2 * PAGE_SIZE as u32 - 4);
+        assert_eq!(thread.reply(2, &mut call).map(|r| r.page_count()), Some(3));
+        assert_eq!(thread.reply(4, &mut call).map(|r| r.page_count()), Some(4));
+        thread.rqst.rq_res.page_len += 1;
+        let reply = thread.reply(2, &mut call).ok_or(EINVAL)?;
+        reply.take(&mut pages).map_err(|_| EINVAL)?;
+        assert_eq!((pages.len(), empty(&thread.replies)), (4, 4));
+        assert_eq!(thread.refilled(), 4);
+        Ok(())
+    }
+
+    #[test]
     fn pages_behind_a_reply_are_disowned_if_shared() -> Result {
         let (mut thread, mut call) = (Thread::new()?, 9);
         assert!(thread.reply(1, &mut call).is_some());

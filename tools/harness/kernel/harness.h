@@ -527,6 +527,7 @@ struct svc_xprt *h_serve_connection(void);
 extern struct page *h_cached;
 /* Has the service take payloads out of its replies again; the second page of each is h_cached. */
 extern bool h_truncates;
+extern bool h_uncounted;	/* the last page of a payload does not lie before rq_next_page */
 /* Procedures of the service sleep while it is set; lets them go on. */
 extern bool h_procedures_wait;
 void h_procedures_go(void);

@@ -209,3 +209,27 @@ void h_quiet_and_truncated(void)
 	h_serve_end();
 	__free_page(h_cached);
 }
+
+/*
+ * No thread writes to a page that the device still has to send, also if the service has not moved
+ * rq_next_page behind it.
+ */
+void h_quiet_and_uncounted(void)
+{
+	u32 first, second;
+
+	h_uncounted = true;
+	h_serve_begin();
+	h_qp->hold = true;
+	first = h_ask(H_READ_1M_SCATTERED);
+	h_complete_receive(h_qp);
+	h_settle();
+	second = h_ask(H_READ_1M_SCATTERED);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_qp->hold = false;
+	h_qp_execute(h_qp);
+	h_live(0);
+	h_expect(h_answered(first) && h_answered(second), "a call is not answered");
+	h_serve_end();
+}

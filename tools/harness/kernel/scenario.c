@@ -311,6 +311,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "quiet_and_reused", h_quiet_and_reused },
 	{ "quiet_and_shared", h_quiet_and_shared },
 	{ "quiet_and_truncated", h_quiet_and_truncated },
+	{ "quiet_and_uncounted", h_quiet_and_uncounted },
 	{ "flood", h_flood },
 	{ "flood_lost", h_flood_lost },
 	{ "flood_of_calls_lost", h_flood_of_calls_lost },

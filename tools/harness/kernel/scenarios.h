@@ -187,5 +187,6 @@ void h_quiet_and_many(void);
 void h_quiet_and_reused(void);
 void h_quiet_and_shared(void);
 void h_quiet_and_truncated(void);
+void h_quiet_and_uncounted(void);
 
 #endif /* HARNESS_SCENARIOS_H */

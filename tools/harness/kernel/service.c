@@ -45,6 +45,7 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 
 
 struct page *h_cached;
 bool h_truncates;
+bool h_uncounted;
 
 /* Takes pages of the thread for the payload of its reply. Returns the first one. */
 static struct page **take_pages(struct svc_rqst *rqst, u32 len, u32 seed)
@@ -57,7 +58,7 @@ static struct page **take_pages(struct svc_rqst *rqst, u32 len, u32 seed)
 		get_page(h_cached);
 		*cached = h_cached;
 	}
-	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE);
+	rqst->rq_next_page += DIV_ROUND_UP(len, PAGE_SIZE) - h_uncounted;
 	for (i = 0; i < len; i += PAGE_SIZE)
 		h_payload_fill(page_address(pages[i >> PAGE_SHIFT]), i,
 			       min_t(u32, len - i, PAGE_SIZE), seed);
