@@ -88,6 +88,12 @@ impl Load {
         own == 0 || own <= self.most.saturating_sub(read_once(&TOTAL))
     }
 
+    /// Returns the pages of the units of the connection. Any context.
+    pub(crate) fn pages(&self) -> usize {
+        // CAST: a host has fewer pages than an address.
+        (read_once(&self.word) >> UNITS_SHIFT) as usize * UNIT as usize
+    }
+
     /// Returns the number of parked operations. Any context.
     pub(crate) fn parked(&self) -> u32 {
         read_once(&self.word) & PARKED

@@ -149,12 +149,14 @@ impl Responder {
         self.budget.wait(pages, used, &self.ready)
     }
 
-    /// Returns whether the requester keeps pages for which other connections wait, more pages of
-    /// replies than it leaves others, or perhaps space in the DMA layer for which a thread waits. A
-    /// fetched call waits for a thread of the service, and not for the requester.
-    pub(crate) fn hoards(&self) -> bool {
-        let short = self.budget.is_short_beside(&self.ready) && self.pages_kept() != 0;
-        short || !self.calls.load.leaves_enough() || PAUSING.load(Relaxed) != 0
+    /// Returns how many pages the requester keeps, if other connections wait for some, if it has
+    /// more of replies than it leaves others, or if a thread waits for space in the DMA layer that
+    /// it may use. A fetched call waits for a thread of the service, and not for the requester.
+    pub(crate) fn hoard(&self) -> Option<usize> {
+        let (load, kept) = (&self.calls.load, self.pages_kept());
+        let short = kept != 0 && self.budget.is_short_beside(&self.ready);
+        let hoards = short || !load.leaves_enough() || PAUSING.load(Relaxed) != 0;
+        hoards.then(|| kept + load.pages())
     }
 
     /// Returns the pages that the connection keeps, and then how many pages of the budget it uses.

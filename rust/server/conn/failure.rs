@@ -160,8 +160,9 @@ pub(crate) const INTERVAL_MS: u32 = 10_000;
 /// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
 /// That number for a connection that has pages, or space in the DMA layer, for which others wait.
-/// The preceding check probes the requester, because without a probe even a fast requester may
-/// cause no completion.
+/// A check closes only the connection with most pages: on a congested network all of them are slow,
+/// and the pages of that connection may suffice. The preceding check probes the requester, because
+/// without a probe even a fast requester may cause no completion.
 const PATIENCE_IF_SHORT: u32 = 2;
 /// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
@@ -185,6 +186,8 @@ pub(crate) struct Silence {
 pub(crate) enum Measure {
     Nothing,
     Probe,
+    /// Close the connection unless others that may be closed have more pages.
+    Offer,
     Close,
 }
 
@@ -200,7 +203,7 @@ impl Silence {
         // The last Sends may be unsignalled. Only a probe shows that they have completed.
         match (self.stuck, self.silent) {
             (PATIENCE.., _) => Measure::Close,
-            (PATIENCE_IF_SHORT.., _) if hoards => Measure::Close,
+            (PATIENCE_IF_SHORT.., _) if hoards => Measure::Offer,
             (1, _) => Measure::Probe,
             (0, SILENCE..) => {
                 self.silent = 0;
@@ -212,29 +215,36 @@ impl Silence {
 }
 
 impl Endpoint {
-    /// Checks whether the requester still answers, and applies changed settings. May sleep.
-    fn check(&self) {
+    /// Checks whether the requester still answers, and applies changed settings. Returns the number
+    /// of pages that it keeps if its connection may be closed so that others get them. May sleep.
+    fn check(&self) -> Option<usize> {
         session::check(self);
         // Completions of other Sends may have covered the last replies without freeing them.
         endpoint::free_sent(self.shared(), self.qp());
         endpoint::resume_parked(self.shared(), self.qp());
         self.role().calls.drop_unused();
         if let Some((xid, breach)) = self.role().quirks.overdue() {
-            return close(self.shared(), xid, breach);
+            close(self.shared(), xid, breach);
+            return None;
         }
         let (retired, outstanding) = (self.qp().retired(), self.qp().has_outstanding());
-        let (heard, hoards) = (self.shared().take_heard(), self.role().hoards());
+        let (heard, hoard) = (self.shared().take_heard(), self.role().hoard());
         let owes = self.shared().owner().owes_answers();
         let mut silence = self.silence.lock();
         silence.owes = owes;
-        let measure = silence.check(retired, outstanding, heard, hoards);
+        let measure = silence.check(retired, outstanding, heard, hoard.is_some());
         drop(silence);
-        let probed = match measure {
-            Measure::Nothing => return,
-            Measure::Probe => self.qp().post_probe(PROBE),
-            Measure::Close => return close(self.shared(), 0, RequesterBreach::Slow),
-        };
-        match probed {
+        match measure {
+            Measure::Nothing => {}
+            Measure::Probe => self.probe(),
+            Measure::Offer => return hoard,
+            Measure::Close => close(self.shared(), 0, RequesterBreach::Slow),
+        }
+        None
+    }
+
+    fn probe(&self) {
+        match self.qp().post_probe(PROBE) {
             Ok(_) => self.shared().tally().probe(),
             // A full queue has outstanding work requests, and needs no probe.
             Err(PostError::Full) => {}
@@ -284,9 +294,16 @@ impl Watch {
     /// Checks all connections. May sleep.
     pub(crate) fn check_all(&self) {
         let mut place = 0;
+        let (mut most, mut largest) = (None, None);
         while let Some(ep) = self.get(place) {
-            ep.check();
+            let pages = ep.check();
+            if pages > most {
+                (most, largest) = (pages, Some(ep));
+            }
             place += 1;
+        }
+        if let Some(ep) = largest {
+            close(ep.shared(), 0, RequesterBreach::Slow);
         }
     }
 
@@ -319,10 +336,12 @@ mod tests {
     }
 
     #[test]
-    fn connection_that_keeps_others_waiting_is_closed_sooner() {
+    fn connection_that_keeps_others_waiting_may_be_closed_sooner() {
         let mut silence = Silence::default();
         assert_eq!(silence.check(7, true, true, true), Measure::Nothing);
         assert_eq!(silence.check(7, true, true, true), Measure::Probe);
+        assert_eq!(silence.check(7, true, true, true), Measure::Offer);
+        assert_eq!(silence.check(7, true, true, true), Measure::Offer);
         assert_eq!(silence.check(7, true, true, true), Measure::Close);
     }
 

@@ -345,6 +345,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "calls_cancelled_unsent", h_calls_cancelled_unsent },
 	{ "short_for_a_moment", h_short_for_a_moment },
 	{ "short_of_threads", h_short_of_threads },
+	{ "short_of_one", h_short_of_one },
 	{ "short_of_kept", h_short_of_kept },
 	{ "kept_bound", h_kept_bound },
 	{ "kept_returned", h_kept_returned },

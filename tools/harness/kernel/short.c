@@ -119,6 +119,34 @@ void h_short_of_threads(void)
 }
 
 /*
+ * Two requesters do not send the payloads of their WRITEs, and a third one waits for pages. Only
+ * the connection with most pages is closed, which suffices.
+ */
+void h_short_of_one(void)
+{
+	struct h_qp *less, *more;
+	u32 first, third;
+
+	begin_with(2 * CALL);
+	less = h_qp;
+	less->late = true;
+	first = ask_for(less, H_WRITE_4K);
+	more = connect();
+	more->late = true;
+	ask_for(more, H_WRITE_1M_SCATTERED);
+	waits = connect();
+	third = ask_for(waits, H_WRITE_1M_SCATTERED);
+	h_live(0);
+	h_expect(!h_answered(third), "no call waits for pages");
+	h_live(3 * LOOK + LOOK / 2);
+	h_expect(h_answered(third), "the call that waits for pages is not answered");
+	has = less;
+	release();
+	h_expect(h_answered(first), "the connection with fewer pages is closed");
+	h_serve_end();
+}
+
+/*
  * A connection keeps the pages of its last call, another one uses as many, and the rest does not
  * suffice for a third one. The pages that no call uses are returned for it.
  */
