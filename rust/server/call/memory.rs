@@ -191,10 +191,8 @@ impl Spare {
 ///
 /// # Errors
 ///
-/// `EBUSY` if the list is in flight; `ENOMEM`; `ENOSPC` if the reply has more pages than expected.
+/// `EBUSY` if the list is in flight; `ENOMEM`.
 #[inline(always)]
 pub(crate) fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
-    let pages = source.pages().ok_or(EBUSY)?;
-    pages.reserve(reply.page_count(), GFP_KERNEL)?;
-    reply.take(pages).map_err(|_| ENOSPC)
+    reply.take(source.pages().ok_or(EBUSY)?)
 }

@@ -54,13 +54,13 @@ impl<X> Reply<'_, X> {
             let slots = ReplySlots::behind_reply(rqst);
             (slots, (*rqst).rq_xprt_ctxt, (*rqst).rq_deferred)
         };
-        slots.leave_out_encoded();
+        slots.pass_message();
         // The thread may have served another transport before a deferred call, which SUNRPC takes
         // without `xpo_recvfrom`.
         if slots.first_is_shared() || !deferred.is_null() {
             slots.disown();
         }
-        // INVARIANT: By the safety requirements, and by `leave_out_encoded()`.
+        // INVARIANT: By the safety requirements, and by `pass_message()`.
         Some(Self {
             slots,
             call: NonNull::new(call.cast())?,
@@ -90,29 +90,28 @@ impl<X> Reply<'_, X> {
     pub(crate) fn page_count(&self) -> usize {
         // SAFETY: By the type invariants the pointers are those of one array, in this order.
         let count = unsafe {
-            let rqst = self.slots.0;
-            (*rqst).rq_next_page.offset_from((*rqst).rq_respages)
+            (*self.slots.0)
+                .rq_next_page
+                .offset_from((*self.slots.0).rq_respages)
         };
         usize::try_from(count).unwrap_or_default()
     }
 
-    /// Takes all pages of the reply. SUNRPC refills the slots before the thread receives again.
+    /// Appends all pages of the reply to `pages`. SUNRPC refills the slots before the thread
+    /// receives again. May sleep.
     ///
     /// # Errors
     ///
-    /// Returns `self` if `pages` has no room for them.
+    /// `ENOMEM`: the pages stay with SUNRPC.
     ///
     /// # Examples
     ///
     /// ```ignore
-    /// reply.take(&mut pages).map_err(|_| EINVAL)?;
+    /// reply.take(&mut pages)?;
     /// ```
-    pub(crate) fn take(self, pages: &mut KVec<PageRef>) -> Result<(), Self> {
-        let room = pages.capacity().saturating_sub(pages.len());
+    pub(crate) fn take(self, pages: &mut KVec<PageRef>) -> Result {
         let count = self.page_count();
-        if count > room {
-            return Err(self);
-        }
+        pages.reserve(count, GFP_KERNEL)?;
         // SAFETY: By the type invariants the slots exist, and only this thread accesses them.
         let slots: &mut [*mut k::page] =
             unsafe { core::slice::from_raw_parts_mut((*self.slots.0).rq_respages, count) };
@@ -121,7 +120,7 @@ impl<X> Reply<'_, X> {
             let page = core::mem::replace(slot, core::ptr::null_mut());
             if let Some(page) = NonNull::new(page) {
                 // SAFETY: The slot's reference is taken over, because the slot is empty now.
-                // The room was checked above.
+                // There is room for all pages.
                 let _ = pages.push_within_capacity(unsafe { PageRef::from_raw(page) });
             }
         }
@@ -167,7 +166,7 @@ impl ReplySlots<'_> {
     /// operations, but not for a checksum behind them. SUNRPC would leave the other pages to the
     /// thread for its next reply.
     #[inline]
-    fn leave_out_encoded(&mut self) {
+    fn pass_message(&mut self) {
         // SAFETY: By the type invariants only this thread accesses the request. The pages of its
         // message follow each other in `rq_respages`, so that the new `rq_next_page` is not behind
         // the end. NFSv2 has the pointer to the page of a link elsewhere, not between the two.
@@ -175,7 +174,8 @@ impl ReplySlots<'_> {
             let (rqst, message) = (self.0, &raw const (*self.0).rq_res);
             let len = u32_as_usize((*message).page_base) + u32_as_usize((*message).page_len);
             let end = (*message).pages.wrapping_add(len.div_ceil(PAGE_SIZE));
-            if (*rqst).rq_next_page < end && end <= (*rqst).rq_page_end {
+            let beyond = (*rqst).rq_next_page < end && end <= (*rqst).rq_page_end;
+            if beyond && (*message).page_len != 0 {
                 (*rqst).rq_next_page = end;
             }
         }

@@ -190,18 +190,23 @@ mod suite {
     #[test]
     fn all_pages_of_the_message_are_taken() -> Result {
         let (mut thread, mut call) = (Thread::new()?, 9);
-        let mut pages = KVec::with_capacity(SLOTS, GFP_KERNEL)?;
-        let message = &mut thread.rqst.rq_res;
-        message.pages = thread.rqst.rq_respages.wrapping_add(1);
-        // CAST: two pages.
-        (message.page_base, message.page_len) = (4, 2 * PAGE_SIZE as u32 - 4);
-        assert_eq!(thread.reply(2, &mut call).map(|r| r.page_count()), Some(3));
-        assert_eq!(thread.reply(4, &mut call).map(|r| r.page_count()), Some(4));
-        thread.rqst.rq_res.page_len += 1;
+        let mut pages = KVec::new();
+        thread.rqst.rq_res.pages = thread.rqst.rq_respages.wrapping_add(1);
+        // CAST: the size of a page.
+        let page = PAGE_SIZE as u32;
+        thread.rqst.rq_res.page_base = 4;
+        for (len, counted, pages) in [(0, 1, 1), (2 * page - 4, 2, 3), (2 * page - 4, 4, 4)] {
+            thread.rqst.rq_res.page_len = len;
+            let reply = thread.reply(counted, &mut call).ok_or(EINVAL)?;
+            assert_eq!(reply.page_count(), pages);
+        }
+        thread.rqst.rq_res.page_len = 2 * page - 3;
         let reply = thread.reply(2, &mut call).ok_or(EINVAL)?;
-        reply.take(&mut pages).map_err(|_| EINVAL)?;
-        assert_eq!((pages.len(), empty(&thread.replies)), (4, 4));
-        assert_eq!(thread.refilled(), 4);
+        reply.take(&mut pages)?;
+        assert_eq!(
+            (pages.len(), empty(&thread.replies), thread.refilled()),
+            (4, 4, 4)
+        );
         Ok(())
     }
 
@@ -276,30 +281,6 @@ mod suite {
             Ok((40, (SLOTS - 1) * page, 0))
         );
         assert_eq!(of(40, at(40, (SLOTS - 1) * page + 4)), Err(EMSGSIZE));
-    }
-
-    #[test]
-    fn pages_of_a_reply_are_taken() -> Result {
-        let (mut thread, mut call) = (Thread::new()?, 9);
-        let mut pages = KVec::with_capacity(2, GFP_KERNEL)?;
-        let reply = thread.reply(2, &mut call).ok_or(EINVAL)?;
-        reply.take(&mut pages).map_err(|_| EINVAL)?;
-        assert_eq!((pages.len(), empty(&thread.replies)), (2, 2));
-        assert_eq!(thread.refilled(), 2);
-        Ok(())
-    }
-
-    #[test]
-    fn pages_are_not_taken_without_room() -> Result {
-        let (mut thread, mut call) = (Thread::new()?, 9);
-        let mut pages = KVec::with_capacity(1, GFP_KERNEL)?;
-        let reply = thread.reply(2, &mut call).ok_or(EINVAL)?;
-        let Err(mut reply) = reply.take(&mut pages) else {
-            return Err(EINVAL);
-        };
-        assert_eq!(*reply.parts().1, 9);
-        assert_eq!((pages.len(), empty(&thread.replies)), (0, 0));
-        Ok(())
     }
 
     #[test]
