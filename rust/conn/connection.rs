@@ -184,7 +184,7 @@ impl<R: Role> Connection<R> {
             Loss::Device
         } else if lifecycle.state() != State::Up {
             Loss::Peer
-        } else if self.shared().forced.load(Relaxed) {
+        } else if self.shared().is_forced() {
             Loss::Forced
         } else if self.qp().is_broken() {
             Loss::Failed

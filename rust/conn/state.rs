@@ -160,6 +160,11 @@ impl<R, O: XprtRef> ConnState<R, O> {
         self.while_open(O::force_close);
     }
 
+    /// Returns whether [`Self::force_close`] was called.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.forced.load(Relaxed)
+    }
+
     /// Returns the counters of this connection.
     pub(crate) fn tally(&self) -> &Tally {
         &self.tally

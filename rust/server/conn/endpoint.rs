@@ -149,14 +149,16 @@ impl Responder {
         self.budget.wait(pages, used, &self.ready)
     }
 
-    /// Returns how many pages the requester keeps, if other connections wait for some, if it has
-    /// more of replies than it leaves others, or if a thread waits for space in the DMA layer that
-    /// it may use. A fetched call waits for a thread of the service, and not for the requester.
+    /// Returns how many pages the requester has: of those that it keeps if others wait for pages,
+    /// and of replies if it has more than it leaves others; of both if a thread waits for space in
+    /// the DMA layer. A fetched call waits for a thread of the service, and not for the requester.
     pub(crate) fn hoard(&self) -> Option<usize> {
         let (load, kept) = (&self.calls.load, self.pages_kept());
-        let short = kept != 0 && self.budget.is_short_beside(&self.ready);
-        let hoards = short || !load.leaves_enough() || PAUSING.load(Relaxed) != 0;
-        hoards.then(|| kept + load.pages())
+        let paused = PAUSING.load(Relaxed) != 0;
+        let short = paused || (kept != 0 && self.budget.is_short_beside(&self.ready));
+        let loaded = paused || !load.leaves_enough();
+        let pages = [short.then_some(kept), loaded.then(|| load.pages())];
+        pages.into_iter().flatten().reduce(|kept, sent| kept + sent)
     }
 
     /// Returns the pages that the connection keeps, and then how many pages of the budget it uses.

@@ -172,8 +172,10 @@ const SILENCE: u32 = 6;
 pub(crate) struct Silence {
     /// The position up to which work requests had completed at the latest check.
     retired: u64,
-    /// Consecutive checks that found work requests outstanding and no new completion, or answers to
-    /// backchannel calls outstanding and no credit.
+    /// Work requests were outstanding at the latest check.
+    outstanding: bool,
+    /// Consecutive checks that found work requests outstanding and no new completion since the one
+    /// before, or answers to backchannel calls outstanding and no credit.
     stuck: u32,
     /// Consecutive checks that found no new message.
     pub(super) silent: u32,
@@ -196,10 +198,11 @@ impl Silence {
     /// completed. `outstanding`: there are more. `heard`: a message has arrived since the last
     /// check. `hoards`: the connection has pages, or space in the DMA layer, for which others wait.
     fn check(&mut self, retired: u64, outstanding: bool, heard: bool, hoards: bool) -> Measure {
-        let stuck = self.owes || (outstanding && retired == self.retired);
+        let waited = self.outstanding && outstanding;
+        let stuck = self.owes || (waited && retired == self.retired);
         self.stuck = if stuck { self.stuck + 1 } else { 0 };
         self.silent = if heard { 0 } else { self.silent + 1 };
-        self.retired = retired;
+        (self.retired, self.outstanding) = (retired, outstanding);
         // The last Sends may be unsignalled. Only a probe shows that they have completed.
         match (self.stuck, self.silent) {
             (PATIENCE.., _) => Measure::Close,
@@ -236,20 +239,17 @@ impl Endpoint {
         drop(silence);
         match measure {
             Measure::Nothing => {}
-            Measure::Probe => self.probe(),
-            Measure::Offer => return hoard,
+            Measure::Probe => match self.qp().post_probe(PROBE) {
+                Ok(_) => self.shared().tally().probe(),
+                // A full queue has outstanding work requests, and needs no probe.
+                Err(PostError::Full) => {}
+                Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
+            },
+            // A connection that is being closed returns its pages without that.
+            Measure::Offer => return hoard.filter(|_| !self.shared().is_forced()),
             Measure::Close => close(self.shared(), 0, RequesterBreach::Slow),
         }
         None
-    }
-
-    fn probe(&self) {
-        match self.qp().post_probe(PROBE) {
-            Ok(_) => self.shared().tally().probe(),
-            // A full queue has outstanding work requests, and needs no probe.
-            Err(PostError::Full) => {}
-            Err(PostError::Broken(_) | PostError::Invalid) => self.shared().force_close(),
-        }
     }
 }
 
@@ -297,7 +297,7 @@ impl Watch {
         let (mut most, mut largest) = (None, None);
         while let Some(ep) = self.get(place) {
             let pages = ep.check();
-            if pages > most {
+            if pages.is_some() && pages >= most {
                 (most, largest) = (pages, Some(ep));
             }
             place += 1;
@@ -348,9 +348,8 @@ mod tests {
     #[test]
     fn no_connection_is_closed_before_it_was_probed() {
         let mut silence = Silence::default();
-        // A new connection, on which nothing has completed.
-        assert_eq!(silence.check(0, true, true, true), Measure::Probe);
-        for retired in 1..20 {
+        // From the first check on, on which a new connection has completed nothing.
+        for retired in 0..20 {
             assert_eq!(silence.check(retired, true, true, true), Measure::Nothing);
             assert_eq!(silence.check(retired, true, true, true), Measure::Probe);
         }
