@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * The connection manager. Each event is handled in a thread of its own; the events of a cm_id are
- * handled one at a time. h_answer has what the peer announces, and how it answers a connection
- * request, unless the peer is the module's other role.
+ * handled one at a time. h_answer has how the peer answers a connection request, unless the peer is
+ * the module's other role.
  */
 #include <linux/inet.h>
 #include <linux/sunrpc/rpc_rdma_cid.h>
@@ -31,7 +31,6 @@ struct event {
 	u8 data[56];
 };
 
-struct h_answer h_answer = { .send = 4096, .receive = 4096, .remote_invalidation = true };
 unsigned int h_connections, h_orderly_closes;
 
 static LIST_HEAD(identifiers);
@@ -72,6 +71,16 @@ static struct event *report(struct identifier *self, enum rdma_cm_event_type typ
 	event->event.status = status;
 	list_add_tail(&event->list, &events);
 	return event;
+}
+
+/* Reports the end of a step. It may have failed, or be late. */
+static void conclude(struct identifier *self, enum h_step step, enum rdma_cm_event_type good,
+		     enum rdma_cm_event_type bad)
+{
+	if (h_faults.step != step)
+		report(self, good, 0);
+	else if (h_faults.error)
+		report(self, bad, h_faults.error);
 }
 
 static void forget_events(struct identifier *self)
@@ -184,6 +193,8 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 
 	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
+	if (h_step_error(H_STEP_ADDRESS))
+		return h_faults.error;
 	if (!h_devices[0].present) {
 		report(self, RDMA_CM_EVENT_ADDR_ERROR, -ENODEV);
 		return 0;
@@ -197,7 +208,8 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	if (h_faults.lonely & BIT(id->port_num))
 		report(self, RDMA_CM_EVENT_ADDR_ERROR, -EHOSTUNREACH);
 	else
-		report(self, RDMA_CM_EVENT_ADDR_RESOLVED, 0);
+		conclude(self, H_STEP_RESOLVED, RDMA_CM_EVENT_ADDR_RESOLVED,
+			 RDMA_CM_EVENT_ADDR_ERROR);
 	return 0;
 }
 
@@ -205,8 +217,10 @@ int rdma_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
 {
 	struct identifier *self = identifier_of(id);
 
+	if (h_step_error(H_STEP_ROUTE))
+		return h_faults.error;
 	self->routed = true;
-	report(self, RDMA_CM_EVENT_ROUTE_RESOLVED, 0);
+	conclude(self, H_STEP_ROUTED, RDMA_CM_EVENT_ROUTE_RESOLVED, RDMA_CM_EVENT_ROUTE_ERROR);
 	return 0;
 }
 
@@ -216,6 +230,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 
 	if (h_most_elements && attr->cap.max_send_wr * attr->cap.max_send_sge > h_most_elements)
 		return -ENOMEM;
+	if (h_step_error(H_STEP_PAIR))
+		return h_faults.error;
 	qp = h_qp_create(pd, attr);
 	qp->id = id;
 	qp->passive = identifier_of(id)->passive;
@@ -231,35 +247,14 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 	h_qp_destroy(qp);
 }
 
-/*
- * Writes the private data of RFC 8797: magic, version, flags, and two sizes in units of 1024 bytes
- * minus one. If the peer supports version two, the format that rust/wire/cm_private/versions.rs
- * describes follows. Returns the length.
- */
-static u8 private_data(u8 *data)
-{
-	static const u8 magic[] = { 0xf6, 0xab, 0x0e, 0x18, 1 };
-	static const u8 versions[] = { 0xb5, 0x42, 0xa3, 0x2c, 1, 0, 1, 2 };
-	const u8 promises = 1;
-
-	if (h_answer.raw) {
-		memcpy(data, h_answer.bytes, h_answer.raw);
-		return h_answer.raw;
-	}
-	if (!h_answer.send)
-		return 0;
-	memcpy(data, magic, sizeof(magic));
-	data[5] = h_answer.remote_invalidation;
-	data[6] = h_answer.send / 1024 - 1;
-	data[7] = h_answer.receive / 1024 - 1;
-	if (!h_answer.two)
-		return 8;
-	memcpy(data + 8, versions, sizeof(versions));
-	data[13] = h_answer.bare ? 0 : promises;
-	return 8 + sizeof(versions);
-}
-
 static int request(struct identifier *self, const struct rdma_conn_param *parameters);
+
+/* Reports that the peer rejects a connection, or an error at this host. */
+static void refuse(struct identifier *self, int why)
+{
+	report(self, why > 0 ? RDMA_CM_EVENT_REJECTED : why == -ETIMEDOUT ?
+	       RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_CONNECT_ERROR, why);
+}
 
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
@@ -268,10 +263,12 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 
 	if (h_both)
 		return request(self, parameters);
+	if (h_step_error(H_STEP_CONNECT))
+		return h_faults.error;
 	if (h_answer.silent)
 		return 0;
-	if (h_answer.refuse) {
-		report(self, RDMA_CM_EVENT_REJECTED, 28);
+	if (h_answer.refuse || h_step_error(H_STEP_ANSWERED)) {
+		refuse(self, h_answer.refuse ? IB_CM_REJ_CONSUMER_DEFINED : h_faults.error);
 		return 0;
 	}
 	self->connected = true;
@@ -282,7 +279,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	event->event.param.conn.responder_resources = 16;
 	event->event.param.conn.initiator_depth = 16;
 	event->event.param.conn.private_data = event->data;
-	event->event.param.conn.private_data_len = private_data(event->data);
+	event->event.param.conn.private_data_len = h_private_data(event->data);
 	return 0;
 }
 
@@ -308,6 +305,8 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 	struct sockaddr_in *from = (struct sockaddr_in *)addr;
 
 	memcpy(&id->route.addr.src_addr, addr, sizeof(struct sockaddr_in));
+	if (h_step_error(H_STEP_BIND))
+		return h_faults.error;
 	if (from->sin_addr.s_addr != INADDR_ANY && !find_port(id))
 		return -EADDRNOTAVAIL;
 	if (h_faults.removed && h_faults.removed == id->port_num)
@@ -344,9 +343,9 @@ static void report_request(struct identifier *self)
 	struct rdma_conn_param *parameters = &event->event.param.conn;
 
 	parameters->responder_resources = 16;
-	parameters->initiator_depth = h_answer.reads ?: 16;
+	parameters->initiator_depth = h_answer.no_reads ? 0 : h_answer.reads ?: 16;
 	parameters->private_data = event->data;
-	parameters->private_data_len = private_data(event->data);
+	parameters->private_data_len = h_private_data(event->data);
 }
 
 /* Makes the identifier of a connection request. */
@@ -483,6 +482,8 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 
 	if (self->link)
 		return accept(self, parameters);
+	if (h_step_error(H_STEP_ACCEPT))
+		return h_faults.error;
 	self->connected = true;
 	h_connections++;
 	if (id->qp) {
@@ -493,7 +494,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 		h_expect(h_qp && h_qp->state == IB_QPS_RTS,
 			 "violation: a connection is accepted before its queue pair can send");
 	}
-	report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
+	conclude(self, H_STEP_ANSWERED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_UNREACHABLE);
 	return 0;
 }
 

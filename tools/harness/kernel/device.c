@@ -10,6 +10,12 @@ struct h_device h_devices[2];
 struct h_faults h_faults;
 bool h_iwarp;
 unsigned int h_most_elements;
+
+int h_step_error(enum h_step step)
+{
+	return h_faults.step == step ? h_faults.error : 0;
+}
+
 unsigned int h_region_depth = 512;
 static struct ib_client *clients[2];
 
@@ -193,8 +199,11 @@ void h_device_remove(void *which)
 
 struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const char *caller)
 {
-	struct ib_pd *pd = u_alloc(sizeof(*pd), __builtin_return_address(0));
+	struct ib_pd *pd;
 
+	if (h_step_error(H_STEP_DOMAIN))
+		return ERR_PTR(h_faults.error);
+	pd = u_alloc(sizeof(*pd), __builtin_return_address(0));
 	memset(pd, 0, sizeof(*pd));
 	pd->device = device;
 	pd->local_dma_lkey = 0x100;
@@ -214,8 +223,11 @@ int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 
 static struct ib_cq *make_cq(struct ib_device *device, void *private, int entries)
 {
-	struct h_cq *cq = u_alloc(sizeof(*cq), __builtin_return_address(0));
+	struct h_cq *cq;
 
+	if (h_step_error(H_STEP_QUEUE))
+		return ERR_PTR(h_faults.error);
+	cq = u_alloc(sizeof(*cq), __builtin_return_address(0));
 	memset(cq, 0, sizeof(*cq));
 	cq->ib.device = device;
 	cq->ib.cq_context = private;

@@ -16,11 +16,13 @@
  *   arrive.c		queue pairs: messages that arrive
  *   state.c		queue pairs: states, draining, destruction
  *   cm.c		the connection manager
+ *   announce.c		what the peer announces when a connection is made
  *   link.c		connections between the module's client and the module's server
  *   peer.c		the responder: decodes the messages that it receives
  *   reply.c		the responder: encodes its replies
  *   two.c		the responder: operations of version two
  *   requester.c	the requester: its calls, its memory, the replies that it receives
+ *   encrypt.c		pages that a security flavour provides for calls
  *   client.c		RPCs: start, cancellation, end, and the stop before their buffers are freed
  *   kinds.c		RPCs: the kinds, with their arguments and results
  *   transport.c	one transport of the client: creation, checks, destruction
@@ -41,6 +43,7 @@
  *   scarce.c		scenarios of allocations that fail, and of memory that is not contiguous
  *   moved.c		scenarios of addresses that move, and of removals at each step
  *   unaccepted.c	scenarios of connections for which no thread of the service is free
+ *   resent.c		scenarios of calls that are encoded again, and of steps that fail
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
@@ -69,6 +72,7 @@
 #include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
+#include "faults.h"
 #include "kinds.h"
 
 /* A variable whose contents mean nothing between two events; a snapshot leaves it out. */
@@ -111,6 +115,8 @@ bool h_lock_awaited(void);
 void h_lock_pause(void);
 bool h_lock_pauses(void);
 void h_lock_go(void);
+/* Preempts the thread that takes spinlock n from now on without another one; 0: no thread. */
+void h_lock_preempt(unsigned int n);
 
 /* --- misc.c --- */
 int h_module_references(void);
@@ -183,22 +189,6 @@ void h_port_set(u32 port, bool up);
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 
-/* The faults that a scenario injects. */
-struct h_faults {
-	int modify;			/* the error of ib_modify_qp(): the drain then fails */
-	bool marker;			/* posting fails in the error state: the drain then fails */
-	bool receives;			/* posting Receives fails */
-	bool invalidation;		/* posting a LOCAL_INV fails */
-	unsigned int posts;		/* the number of the next work request that is refused */
-	enum ib_wc_status write;	/* the error of an RDMA Write, which ends the connection */
-	int identifier;			/* the error of making an identifier */
-	int listen;			/* the error of listening */
-	u32 removed;			/* the port whose device is removed when it is bound */
-	u32 lonely;			/* a bit for each port from which the peer is not found */
-	bool dead;			/* the peers of present connections answer nothing */
-};
-
-extern struct h_faults h_faults;
 /* The device speaks iWARP. To be set before it is added. */
 extern bool h_iwarp;
 /* The most SGEs of all work requests of a send queue together; 0: there is no limit. */
@@ -350,12 +340,14 @@ struct h_answer {
 	bool two;		/* it supports version two */
 	u8 reads;		/* the RDMA Reads that it serves at a time; 0: 16 */
 	bool bare;		/* it promises no Receives for operations */
+	bool no_reads;		/* it asks for a connection without RDMA Reads */
 	u8 class;		/* the traffic class in its connection request */
 	u8 raw;			/* bytes of private data that follow; 0: as above */
 	u8 bytes[56];
 };
 
 extern struct h_answer h_answer;
+u8 h_private_data(u8 *data);	/* writes what the peer announces; returns the length */
 extern unsigned int h_connections;
 extern unsigned int h_orderly_closes;	/* over iWARP: those that were not reset */
 extern bool h_cm_waits;		/* each event waits for h_cm_handle_event() */
@@ -444,6 +436,13 @@ void h_two_check(const struct h_qp *qp, const struct h_wr *wr);
 /* Whether payloads are filled and compared. */
 extern bool h_payloads;
 
+/* --- encrypt.c --- */
+struct h_rpc;
+/* The flavour encrypts payloads of calls, as RPCSEC_GSS does. */
+extern bool h_encrypts;
+/* Returns the pages that a call is encoded with, after those of its last encoding are freed. */
+struct page **h_encrypt(struct rpc_rqst *request, const struct h_rpc *rpc);
+
 /* --- client.c --- */
 struct h_rpc {
 	const struct h_kind *kind;
@@ -499,8 +498,11 @@ extern u32 h_granted;		/* the credits that the last reply grants */
 void h_done(u32 xid);		/* sends RDMA_DONE for the reply to a call */
 extern u32 h_pulled_key;	/* an R_key of the last reply that was read chunks */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
-/* The chunks for results that calls offer: those that are needed, none, or a reply chunk. */
-enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK };
+/*
+ * The chunks for results that calls offer: those that are needed, none, a reply chunk, or both
+ * kinds of chunk, each as long as the payload.
+ */
+enum h_offer { H_OFFER_NEEDED, H_OFFER_NOTHING, H_OFFER_REPLY_CHUNK, H_OFFER_BOTH };
 extern enum h_offer h_offer;
 /* The requester also sends messages that are no calls, and counts the errors that it receives. */
 extern bool h_provokes;
@@ -516,6 +518,9 @@ bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write);
 void h_serve_start(unsigned int count);
 extern unsigned int h_serve_size;	/* the largest payload of the service, in bytes */
 void h_serve_threads(unsigned int count);
+/* Has the service listen; or closes its listener. A hostile environment may prevent the former. */
+void h_serve_listen(bool listen);
+bool h_serve_listens(void);
 bool h_serving(void);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
@@ -525,6 +530,7 @@ void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is l
 struct svc_xprt *h_serve_connection(void);
 /* The page of a file in which replies of up to a page have their payload; NULL: there is none. */
 extern struct page *h_cached;
+extern bool h_cached_used;	/* it was used: replies share their payload */
 /* Has the service take payloads out of its replies again; the second page of each is h_cached. */
 extern bool h_truncates;
 extern bool h_uncounted;	/* the last page of a payload does not lie before rq_next_page */
@@ -539,6 +545,7 @@ extern struct rpc_xprt *h_xprt;
 extern bool h_ready;		/* code of the module that is not in a thread may not sleep */
 int h_insmod(void);		/* loads the module; returns the result of its initialisation */
 void h_load(void);		/* loads the module, and adds a device */
+struct rpc_xprt *h_xprt_create(void);	/* makes a transport, or returns an error */
 void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
 void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
 void h_unload(void);		/* unloads the module, and checks that nothing is left */

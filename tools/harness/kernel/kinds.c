@@ -102,6 +102,7 @@ bool h_payload_is(const u8 *bytes, u32 offset, u32 len, u32 seed)
 }
 
 static unsigned int odd_count;
+static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data);
 
 u32 h_odd_kind(const struct h_kind *kind)
 {
@@ -113,10 +114,22 @@ u32 h_odd_kind(const struct h_kind *kind)
 	h_kinds[number] = *kind;
 	h_procedures[number] = h_procedures[H_INLINE];
 	h_procedures[number].p_proc = number;
+	h_procedures[number].p_decode = kind->silent ? NULL : decode;
 	h_procedures[number].p_statidx = number;
-	h_procedures[number].p_arglen = kind->call_head / 4;
+	h_procedures[number].p_arglen = (kind->call_head + kind->call_tail) / 4;
 	h_procedures[number].p_replen = kind->reply_head / 4 + 1;
 	return number;
+}
+
+/* Encodes the arguments behind a payload, as those of a GETATTR behind a WRITE. */
+static void encode_tail(const struct h_rpc *rpc, struct xdr_stream *xdr)
+{
+	u32 len = rpc->kind->call_tail, i;
+	__be32 *p = len ? xdr_reserve_space(xdr, len) : NULL;
+
+	h_expect(p || !len, "no room for arguments behind a payload");
+	for (i = 0; i < len / 4; i++)
+		p[i] = cpu_to_be32(rpc->seed);
 }
 
 static void encode(struct rpc_rqst *request, struct xdr_stream *xdr, const void *data)
@@ -134,7 +147,9 @@ static void encode(struct rpc_rqst *request, struct xdr_stream *xdr, const void 
 	rpc->xid = be32_to_cpu(request->rq_xid);
 	rpc->encodings++;
 	if (kind->send_pages) {
-		xdr_write_pages(xdr, rpc->pages, kind->offset, kind->send_pages);
+		xdr_write_pages(xdr, h_encrypts ? h_encrypt(request, rpc) : rpc->pages,
+				kind->offset, kind->send_pages);
+		encode_tail(rpc, xdr);
 		if (kind->marked)
 			xdr->buf->flags |= XDRBUF_WRITE;
 	}

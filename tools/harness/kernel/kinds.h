@@ -7,10 +7,12 @@ struct h_kind {
 	const char *name;
 	u32 send_pages, receive_pages;	/* payloads, in bytes */
 	u32 call_head;			/* bytes of arguments without the payload */
+	u32 call_tail;			/* bytes of arguments behind the payload */
 	u32 reply_head;			/* bytes of results without the payload */
 	bool scattered;
 	bool marked;			/* the payload is DDP-eligible */
 	u32 offset;			/* that of the client's payload in its first page */
+	bool silent;			/* there is no reply */
 	bool counted;			/* the last word of the arguments is the payload's length */
 };
 

@@ -71,6 +71,27 @@ static void pause(void)
 	spinlocks++;
 }
 
+/* The number of spinlocks, the one before which a thread is preempted included; 0: none is. */
+static unsigned int until;
+
+void h_lock_preempt(unsigned int n)
+{
+	until = n;
+}
+
+/*
+ * Preempts a thread. It may have announced that it is about to sleep, and then wakes once too
+ * often, which every thread has to expect.
+ */
+static void preempt(void)
+{
+	if (!until || pauses || spinlocks || preempt_count() || h_completing || !h_in_thread() ||
+	    --until)
+		return;
+	pauses = true;
+	wait_event(paused, !pauses);
+}
+
 /* Waits for a spinlock that a thread has taken which pauses, or has paused. */
 static void await(raw_spinlock_t *lock)
 {
@@ -83,6 +104,7 @@ static void await(raw_spinlock_t *lock)
 static void take(raw_spinlock_t *lock, const void *caller)
 {
 	happen();
+	preempt();
 	pause();
 	await(lock);
 	if (lock->raw_lock.locked)

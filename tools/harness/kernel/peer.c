@@ -104,6 +104,17 @@ static u32 aligned(struct h_call *call, const struct h_cursor *in)
 	return head;
 }
 
+/* Checks the arguments behind a payload in a read chunk. */
+static void check_tail(const struct h_call *call)
+{
+	u32 len = h_kinds[call->kind % H_ALL_KINDS].call_tail, at;
+
+	for (at = call->message_len - len; at < call->message_len; at += 4)
+		if (get_unaligned_be32(call->message + at) !=
+		    get_unaligned_be32(call->message + 40))
+			h_violation("arguments behind a payload are wrong");
+}
+
 /* Assembles the RPC message: the inline part, or a read chunk at position zero. */
 static void message(struct h_call *call, struct h_cursor *inline_part)
 {
@@ -130,6 +141,7 @@ static void message(struct h_call *call, struct h_cursor *inline_part)
 		if (call->useless)
 			return;
 		check_payload(call, payload, len);
+		check_tail(call);
 	}
 }
 

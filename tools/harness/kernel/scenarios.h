@@ -48,6 +48,11 @@ void h_flood_of_calls_lost(void);
 void h_short_queue(void);
 void h_no_queue(void);
 
+/* --- resent.c --- */
+void h_encrypted_again(void);
+void h_silent_call(void);
+void h_steps_fail(void);
+
 /* --- conf.c --- */
 void h_single_reads(void);
 

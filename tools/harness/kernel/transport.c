@@ -43,7 +43,7 @@ static void run_exit(void *unused)
 	cleanup_module();
 }
 
-void h_make_xprt(void *unused)
+struct rpc_xprt *h_xprt_create(void)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -57,7 +57,13 @@ void h_make_xprt(void *unused)
 		.addrlen = sizeof(address),
 		.servername = "server",
 	};
-	struct rpc_xprt *xprt = xprt_create_transport(&args);
+
+	return xprt_create_transport(&args);
+}
+
+void h_make_xprt(void *unused)
+{
+	struct rpc_xprt *xprt = h_xprt_create();
 
 	h_expect(!IS_ERR(xprt), "no transport: error %ld", PTR_ERR(xprt));
 	xprt->main = 1;
