@@ -6,6 +6,7 @@ HARNESS := tools/harness/run
 
 # Targets of make fuzz that run the module's object.
 OBJECT_FUZZ_TARGETS := client_one client_two client_old client_slow client_iwarp \
+	client_first \
 	server_one server_two server_iwarp server_old server_short
 
 .PHONY: check-fast check-harness bench-path fuzz-object fuzz-coverage

@@ -17,7 +17,7 @@ from lab import paths
 from . import build
 
 TARGETS = (
-    *("client_one", "client_two", "client_old", "client_slow", "client_iwarp"),
+    *("client_one", "client_two", "client_old", "client_slow", "client_iwarp", "client_first"),
     *("server_one", "server_two", "server_iwarp", "server_old", "server_short"),
 )
 #: The first inputs, a line of events for each.

@@ -6,6 +6,7 @@
  *   fuzz_message.c	messages that are changed or made up
  *   fuzz_device.c	events of the device, of connections and of time
  *   fuzz_limits.c	events of small devices, of other processors and of other connections
+ *   fuzz_steps.c	events of steps that fail, and of threads that are preempted
  *   fuzz_client.c	events of the client, and of its responder
  *   fuzz_server.c	events of the server, and of its requester
  */
@@ -52,6 +53,8 @@ void h_message_two(void);
 /* Sends words, with the XID first; or bytes. */
 void h_message_words(u32 xid);
 void h_message_bytes(void);
+/* The next of these messages invalidates a region. */
+void h_message_invalidates(void);
 /* The peer supports version two, and as a requester uses it. */
 extern bool h_fuzz_two;
 
@@ -97,5 +100,16 @@ void h_fuzz_mend_limits(void);
 	{ "sleep", h_fuzz_sleep },		\
 	{ "refuse", h_fuzz_refuse },		\
 	{ "other", h_fuzz_other }
+
+/* --- fuzz_steps.c --- */
+void h_fuzz_step(void);
+void h_fuzz_preempt(void);
+void h_fuzz_mend_steps(void);
+/* What the harness itself does next is not preempted, and no allocation of it sleeps. */
+void h_fuzz_undisturbed(void);
+#define H_FUZZ_STEPS				\
+	{ "step", h_fuzz_step },		\
+	{ "preempt", h_fuzz_preempt },		\
+	{ "invalidate", h_message_invalidates }
 
 #endif /* HARNESS_FUZZ_H */

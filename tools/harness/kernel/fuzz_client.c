@@ -33,6 +33,12 @@ static void begin_one(void)
 	h_connect();
 }
 
+/* The mount has not been connected yet. */
+static void begin_first(void)
+{
+	prepare();
+}
+
 /* Over iWARP, and on a device without regions for memory with gaps. */
 static void begin_iwarp(void)
 {
@@ -115,6 +121,75 @@ static void start_oddly(void)
 	h_event("call %u: %u bytes, %#x, %u", i, len, how, more);
 	rpcs[i] = h_rpc_new(h_odd_kind(&kind));
 	h_rpc_start(rpcs[i], 0);
+}
+
+/* An RPC whose procedure has no reply. */
+static void start_silent(void)
+{
+	static const struct h_kind kind = {
+		"silent", .call_head = 64, .reply_head = 104, .silent = true,
+	};
+	u32 i = h_input_below(RPCS);
+
+	if (!is_vacant(i))
+		return;
+	h_event("call %u: there is no reply", i);
+	rpcs[i] = h_rpc_new(h_odd_kind(&kind));
+	h_rpc_start(rpcs[i], 0);
+}
+
+/* A WRITE with further arguments behind its payload. */
+static void start_tailed(void)
+{
+	u32 i = h_input_below(RPCS), len = h_input_number() % MOST_BYTES;
+	u8 more = h_input_byte();
+	struct h_kind kind = {
+		"tailed", .send_pages = len, .marked = true, .call_head = 88,
+		.call_tail = 4 * more, .reply_head = 112,
+	};
+
+	if (!is_vacant(i))
+		return;
+	h_event("call %u: %u bytes, and %u behind them", i, len, kind.call_tail);
+	rpcs[i] = h_rpc_new(h_odd_kind(&kind));
+	h_rpc_start(rpcs[i], 0);
+}
+
+/* The transport is one that was added to a mount; or is the mount's first. */
+static void add(void)
+{
+	h_xprt->main = !h_xprt->main;
+	h_event("the transport %s", h_xprt->main ? "is the first" : "was added");
+}
+
+/* Another mount: its transport is made, unless memory is short, and is given up. */
+static void mount_another(void *unused)
+{
+	struct rpc_xprt *xprt = h_xprt_create();
+
+	if (!IS_ERR(xprt))
+		xprt_put(xprt);
+}
+
+static void mount(void)
+{
+	h_event("another mount");
+	h_spawn("another mount", mount_another, NULL);
+	h_settle();
+}
+
+/* Calls are sent again after a timeout, as those of NFSv3; or over another connection only. */
+static void resend(void)
+{
+	h_clnt.cl_noretranstimeo = !h_clnt.cl_noretranstimeo;
+	h_event("calls are sent again after a timeout: %u", !h_clnt.cl_noretranstimeo);
+}
+
+/* The security flavour begins, or ceases, to encrypt payloads of calls. */
+static void encrypt(void)
+{
+	h_encrypts = !h_encrypts;
+	h_event("payloads are encrypted: %u", h_encrypts);
 }
 
 /* The security flavour begins, or ceases, to need all data of a message (RPCSEC_GSS). */
@@ -285,7 +360,7 @@ static void call_back(void)
 
 	if (!calls_back) {
 		h_event("a callback service");
-		h_sleeping_allocation = 0;
+		h_fuzz_undisturbed();
 		calls_back = h_callbacks_begin();
 	}
 	if (!h_qp || h_qp->broken)
@@ -403,6 +478,9 @@ static bool serve(void)
 		if (!rpcs[i] || rpcs[i]->released)
 			continue;
 		rpcs[i]->hold = false;
+		/* It would be sent over one connection after another. */
+		if (rpcs[i]->kind->silent)
+			h_rpc_cancel(rpcs[i]);
 		if (rpcs[i]->held)
 			h_rpc_let_go(rpcs[i]);
 		call = h_peer_call(rpcs[i]->xid);
@@ -442,6 +520,9 @@ static void answer_all(void)
 static void end(void)
 {
 	h_clnt.cl_auth->au_flags = 0;
+	h_clnt.cl_noretranstimeo = 1;
+	h_xprt->main = 1;
+	h_encrypts = false;
 	h_tune("rdma_conf", 0);
 	h_callback_reply = 24;
 	answer_all();
@@ -496,6 +577,13 @@ static const struct h_happening events[] = {
 	{ "set", set },
 	{ "configure", configure },
 	H_FUZZ_LIMITS,
+	H_FUZZ_STEPS,
+	{ "start_silent", start_silent },
+	{ "mount", mount },
+	{ "resend", resend },
+	{ "encrypt", encrypt },
+	{ "start_tailed", start_tailed },
+	{ "add", add },
 };
 
 const struct h_target h_client_targets[] = {
@@ -504,5 +592,6 @@ const struct h_target h_client_targets[] = {
 	{ "client_slow", begin_slow, events, ARRAY_SIZE(events), end },
 	{ "client_old", begin_old, events, ARRAY_SIZE(events), end },
 	{ "client_iwarp", begin_iwarp, events, ARRAY_SIZE(events), end },
+	{ "client_first", begin_first, events, ARRAY_SIZE(events), end },
 	{ }
 };

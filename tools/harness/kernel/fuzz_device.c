@@ -171,6 +171,7 @@ void h_fuzz_answer(void)
 	h_answer.two = flags & 8;
 	h_answer.bare = flags & 16;
 	h_answer.reads = flags & 32 ? 1 : 16;
+	h_answer.no_reads = flags & 64;
 	h_answer.send = 1024 * h_input_below(9);
 	h_answer.receive = 1024 * (1 + h_input_below(8));
 	h_answer.raw = flags & 128 ? h_input_below(sizeof(h_answer.bytes) + 1) : 0;
@@ -196,7 +197,8 @@ void h_fuzz_look(void)
 	for (i = 0; i < ARRAY_SIZE(names); i++)
 		h_event("  %s: %s", names[i], h_file_read(names[i]) ?: "");
 	if (h_xprt)
-		h_event("  mountstats: %s", h_statistics());
+		h_event("  mountstats: %s; callbacks of %zu bytes", h_statistics(),
+			h_xprt->ops->bc_maxpayload ? h_xprt->ops->bc_maxpayload(h_xprt) : 0);
 }
 
 /* The peer asks for Receives of another size. */
@@ -228,6 +230,7 @@ void h_fuzz_mend(void)
 		.send = 4096, .receive = 4096, .remote_invalidation = true, .two = h_fuzz_two,
 	};
 	h_alter = NULL;
+	h_fuzz_mend_steps();
 	h_fuzz_mend_limits();
 	h_slow_mapping = false;
 	while (h_map_waits()) {

@@ -4,6 +4,7 @@
  * bounce buffers; what another processor does before a spinlock is taken; threads that stop where
  * they may sleep; and connections beside the last one.
  */
+#include "both.h"
 #include "fuzz.h"
 
 /* The limits of a device for the next connection. */
@@ -25,6 +26,9 @@ void h_fuzz_limits(void)
 		break;
 	case 2:
 		attrs->max_fast_reg_page_list_len = depths[how % ARRAY_SIZE(depths)];
+		/* The device of the first connection determines the largest payload for good. */
+		if (!h_connections && attrs->max_fast_reg_page_list_len > h_region_depth)
+			attrs->max_fast_reg_page_list_len = h_region_depth;
 		break;
 	case 3:
 		attrs->max_qp_rd_atom = how & 15;

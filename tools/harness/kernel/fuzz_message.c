@@ -80,6 +80,23 @@ void h_message_two(void)
 	h_alter = alter;
 }
 
+/* The next message that is made up invalidates a region; its number plus one. */
+static u32 invalidates;
+
+void h_message_invalidates(void)
+{
+	invalidates = 1 + h_input_byte();
+	h_event("the next message invalidates region %u", invalidates - 1);
+}
+
+static void arrive(const u8 *message, u32 len)
+{
+	u32 key = invalidates ? h_mr_nth(h_qp, invalidates - 1) : 0;
+
+	invalidates = 0;
+	h_arrive(h_qp, message, len, key);
+}
+
 void h_message_words(u32 xid)
 {
 	u32 n = h_input_below(MOST_WORDS), i;
@@ -90,7 +107,7 @@ void h_message_words(u32 xid)
 	for (i = 0; i < n; i++)
 		h_put(&out, h_input_number());
 	h_event("a message: XID %#x, %u words", xid, n);
-	h_arrive(h_qp, message, out.len, 0);
+	arrive(message, out.len);
 }
 
 void h_message_bytes(void)
@@ -101,5 +118,5 @@ void h_message_bytes(void)
 	for (i = 0; i < n; i++)
 		message[i] = h_input_byte();
 	h_event("a message: %u bytes", n);
-	h_arrive(h_qp, message, n, 0);
+	arrive(message, n);
 }

@@ -32,8 +32,12 @@ static void start(void)
 	h_ready = true;
 }
 
+/* A page of a file, which replies may have. */
+static struct page *file;
+
 static void begin(void)
 {
+	file = alloc_page(GFP_KERNEL);
 	h_load();
 	start();
 }
@@ -68,6 +72,7 @@ static void begin_short(void)
 /* A requester of RFC 5666, which reads replies. The driver sleeps while it maps a region. */
 static void begin_old(void)
 {
+	file = alloc_page(GFP_KERNEL);
 	h_slow_mapping = true;
 	h_answer.send = 0;
 	h_load();
@@ -117,6 +122,26 @@ static void ask_with_sizes(void)
 		h_message_two();
 	last_xid = h_ask(h_odd_kind(&kind));
 	h_alter = NULL;
+	h_split = 0;
+}
+
+/* A call that offers chunks of both kinds, which may be too short for its results. */
+static void ask_for_both(void)
+{
+	u32 len = h_input_number() % (MOST_BYTES + 1);
+	u8 more = h_input_byte(), segments = h_input_byte();
+	struct h_kind kind = {
+		"both", .receive_pages = len, .call_head = 64, .reply_head = 104 + 8 * more,
+		.marked = segments & 1,
+	};
+
+	if (!can_send())
+		return;
+	h_offer = H_OFFER_BOTH;
+	h_split = 1 + (segments >> 1) % MOST_SEGMENTS;
+	h_event("a call: %u bytes, %u more, %u segments in each chunk", len, more, h_split);
+	last_xid = h_ask(h_odd_kind(&kind));
+	h_offer = H_OFFER_NEEDED;
 	h_split = 0;
 }
 
@@ -343,36 +368,83 @@ static void change_threads(void)
 	if (h_threads_change || h_procedures_wait)
 		return;
 	h_event("%u threads", count);
+	h_fuzz_undisturbed();
 	h_serve_threads(count);
 	h_settle();
 }
 
+/* Replies have a page of a file; the service takes payloads out of its replies again. */
+static void results(void)
+{
+	u8 how = h_input_byte();
+
+	h_event("results: %s, %s", how & 1 ? "of a file" : "made up", how & 2 ? "cut" : "whole");
+	h_cached = how & 1 ? file : NULL;
+	h_truncates = (how & 3) == 3;
+}
+
+/* The service loses its listener, or listens again. */
+static void listen(void)
+{
+	h_event("the service %s", h_serve_listens() ? "does not listen" : "listens");
+	h_fuzz_undisturbed();
+	h_serve_listen(!h_serve_listens());
+}
+
 /* --- Calls to the requester --- */
+
+/* Returns whether a call may start in a place, after one that has ended. */
+static bool is_vacant(u32 i)
+{
+	if (rpcs[i] && rpcs[i]->released) {
+		h_rpc_free(rpcs[i]);
+		rpcs[i] = NULL;
+	}
+	return !rpcs[i];
+}
+
+static void start_call(u32 i, u32 kind)
+{
+	h_event("the service calls: %s", h_kinds[kind].name);
+	rpcs[i] = h_rpc_new(kind);
+	h_rpc_start(rpcs[i], RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+}
+
+/* The service makes a backchannel of its newest connection, if it has one. */
+static void make_backchannel(void)
+{
+	h_fuzz_undisturbed();
+	if (!h_serve_connection())
+		return;
+	h_event("a backchannel");
+	h_spawn("the service calls back", h_recall_make, NULL);
+	h_settle();
+	calling = h_xprt;
+	if (calling) {
+		h_wrap_operations(h_xprt);
+		h_client_init(h_xprt);
+	}
+}
 
 static void call_back(void)
 {
 	u32 i = h_input_below(RPCS);
 
-	if (!calling && h_serve_connection()) {
-		h_event("a backchannel");
-		h_sleeping_allocation = 0;
-		h_spawn("the service calls back", h_recall_make, NULL);
-		h_settle();
-		calling = h_xprt;
-		if (calling) {
-			h_wrap_operations(h_xprt);
-			h_client_init(h_xprt);
-		}
-	}
-	if (rpcs[i] && rpcs[i]->released) {
-		h_rpc_free(rpcs[i]);
-		rpcs[i] = NULL;
-	}
-	if (!calling || rpcs[i])
+	if (!calling)
+		make_backchannel();
+	if (!calling || !is_vacant(i))
 		return;
-	h_event("the service calls");
-	rpcs[i] = h_rpc_new(h_input_byte() % 8 ? H_INLINE : H_LONG_CALL);
-	h_rpc_start(rpcs[i], RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+	start_call(i, h_input_byte() % 8 ? H_INLINE : H_LONG_CALL);
+}
+
+/* A call of the service whose procedure has no reply. */
+static void call_silently(void)
+{
+	static const struct h_kind kind = { "silent", 0, 0, 64, 0, 104, .silent = true };
+	u32 i = h_input_below(RPCS);
+
+	if (calling && is_vacant(i))
+		start_call(i, h_odd_kind(&kind));
 }
 
 static void cancel(void)
@@ -417,6 +489,22 @@ static void hang_up(void)
 	calling = false;
 }
 
+/* The same, while its connection goes on. */
+static void end_calls(void)
+{
+	u32 i;
+
+	h_event("the service calls no more");
+	h_fuzz_undisturbed();
+	for (i = 0; i < RPCS; i++)
+		if (rpcs[i] && !rpcs[i]->done)
+			h_rpc_cancel(rpcs[i]);
+	for (i = 0; i < RPCS; i++)
+		if (!is_vacant(i))
+			return;
+	hang_up();
+}
+
 /* --- The end --- */
 
 /* Whatever requesters have done, the next one is served. */
@@ -440,6 +528,9 @@ static void end(void)
 	h_expect(!h_threads_change, "hang: threads of the service do not end");
 	h_serve_threads(THREADS);
 	h_live(5000);
+	h_cached = NULL;
+	h_truncates = false;
+	h_serve_listen(true);
 	h_cm_disconnected();
 	h_live(PATIENCE);
 	hang_up();
@@ -447,6 +538,7 @@ static void end(void)
 	h_live(1000);
 	serve();
 	h_serve_end();
+	h_expect(page_count(file) == 1, "leak: %d references to a page", page_count(file) - 1);
 }
 
 static const struct h_happening events[] = {
@@ -490,6 +582,12 @@ static const struct h_happening events[] = {
 	{ "set", set },
 	{ "threads", change_threads },
 	H_FUZZ_LIMITS,
+	H_FUZZ_STEPS,
+	{ "results", results },
+	{ "listen", listen },
+	{ "call_silently", call_silently },
+	{ "end_calls", end_calls },
+	{ "ask_for_both", ask_for_both },
 };
 
 const struct h_target h_server_targets[] = {

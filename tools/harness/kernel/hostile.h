@@ -15,6 +15,8 @@ extern u32 (*h_alter)(u8 *message, u32 len);
 
 /* Notes that the peer has invalidated a key; returns whether it has. */
 void h_mr_given_up(const struct h_qp *qp, u32 key);
+/* Returns the key of the n-th region that the peer can use, in turn; 0: there is none. */
+u32 h_mr_nth(const struct h_qp *qp, u32 n);
 bool h_mr_is_given_up(const struct h_qp *qp, u32 key);
 
 /* Returns whether a message with this XID has arrived, or may have. */

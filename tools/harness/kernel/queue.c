@@ -365,12 +365,12 @@ static void read_to_region(struct h_qp *qp, struct gathered *read)
 
 	h_expect(read->num_sge == 1 && sge->length <= sizeof(bytes),
 		 "an RDMA Read into a region has %d SGEs", read->num_sge);
-	if (!access_requester(qp, read->wr.key, read->wr.remote, bytes, sge->length, false))
+	if (h_mr_is_given_up(qp, read->wr.invalidated) ||
+	    !access_requester(qp, read->wr.key, read->wr.remote, bytes, sge->length, false))
 		return refuse(qp, &read->wr);
 	h_peer_access(qp, sge->lkey, sge->addr, bytes, sge->length, true);
-	if (!h_mr_invalidate(qp, read->wr.invalidated))
-		h_violation("an RDMA Read invalidates R_key %#x, which no region has",
-			    read->wr.invalidated);
+	h_expect(h_mr_invalidate(qp, read->wr.invalidated),
+		 "violation: an RDMA Read invalidates R_key %#x", read->wr.invalidated);
 }
 
 /* A client writes nothing to its peer's memory: its RDMA Writes have no bytes. */

@@ -217,6 +217,20 @@ bool h_mr_is_given_up(const struct h_qp *qp, u32 key)
 	return mr && mr->by_peer;
 }
 
+u32 h_mr_nth(const struct h_qp *qp, u32 n)
+{
+	const struct h_mr *mr;
+	u32 open = 0;
+
+	list_for_each_entry(mr, &regions, all)
+		open += mr->valid && mr->pd == qp->ib.pd;
+	n = open ? n % open : 0;
+	list_for_each_entry(mr, &regions, all)
+		if (mr->valid && mr->pd == qp->ib.pd && !n--)
+			return mr->key;
+	return 0;
+}
+
 /* Returns whether the peer may use a key. */
 bool h_mr_open(const struct h_qp *qp, u32 key)
 {

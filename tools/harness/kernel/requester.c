@@ -73,12 +73,13 @@ enum h_offer h_offer;
 /* Results that are not DDP-eligible are all in the reply chunk. */
 static bool has_write_chunk(const struct call *call)
 {
-	return h_offer == H_OFFER_NEEDED && call->kind->receive_pages && call->kind->marked;
+	return h_offer == H_OFFER_BOTH ||
+	       (h_offer == H_OFFER_NEEDED && call->kind->receive_pages && call->kind->marked);
 }
 
 static bool has_reply_chunk(const struct call *call)
 {
-	return h_offer == H_OFFER_REPLY_CHUNK ||
+	return h_offer == H_OFFER_REPLY_CHUNK || h_offer == H_OFFER_BOTH ||
 	       (h_offer == H_OFFER_NEEDED && call->kind->receive_pages && !call->kind->marked);
 }
 
@@ -170,7 +171,7 @@ static struct call *begin(const struct h_kind *kind)
 		.kind = kind, .xid = ++last, .memory = memory[call - calls],
 		.writable = kind->receive_pages, .readable = kind->marked ? kind->send_pages : 0,
 	};
-	if (has_reply_chunk(call))
+	if (has_reply_chunk(call) && !has_write_chunk(call))
 		call->writable = REPLY_HEAD + kind->reply_head + round_up(call->writable, 4);
 	else if (!has_write_chunk(call))
 		call->writable = 0;
@@ -198,7 +199,8 @@ static void send(struct call *call)
 	if (!longer && payload)
 		put_payload(&out, call);
 	call->qp = h_qp;
-	call->honest = h_hostile && !h_alter && !h_heard(h_qp, call->xid);
+	call->honest = h_hostile && !h_alter && !h_heard(h_qp, call->xid) &&
+		       h_offer != H_OFFER_BOTH;
 	h_arrive(h_qp, message, out.len, 0);
 }
 
@@ -490,7 +492,7 @@ static void check_honest(const struct call *call, struct h_cursor *in, u32 type)
 	struct h_cursor whole = { call->memory, call->writable };
 	u32 payload = call->kind->receive_pages;
 
-	if (!call->honest || crowded || call->answered || !payload)
+	if (!call->honest || crowded || h_cached_used || call->answered || !payload)
 		return;
 	if (type == 0 && call->writable == payload && written(in) == payload)
 		return check_payload(call, call->memory);
