@@ -67,8 +67,8 @@ def _mounted(pair: Pair, rdma: str, tcp: str, *, same: bool, options: str = "") 
     words = ",".join(filter(None, [f"vers={tcp},proto=tcp,nosharecache", options]))
     guest.sh(f"mkdir -p {TCP}; mount -t nfs -o {words} {source} {TCP}", timeout=LIMIT)
     found = guest.read("/proc/self/mountstats").partition(f" mounted on {TCP} ")[2]
-    assert "xprt:\ttcp" in found.partition("\ndevice ")[0]
-    assert "xprt:\trdma" in pair.client.read("/proc/self/mountstats")
+    assert "xprt:\ttcp" in found.partition("\ndevice ")[0], f"{TCP} does not use TCP"
+    assert "xprt:\trdma" in pair.client.read("/proc/self/mountstats"), "no mount uses RDMA"
     yield [Place(pair.client, MOUNT_POINT), Place(guest, TCP)]
     guest.sh(f"umount {TCP}", timeout=LIMIT)
     pair.umount()

@@ -31,12 +31,16 @@ OTHER_ADDRESS, OTHER = "10.0.0.101", "/mnt/other"
 VERIFY, LIMIT = "python3 /lab/verify.py", 400
 #: Seconds that calls over a lost address are watched.
 AWAY = 8.0
-#: How the server loses its second address, and gets it back.
+WRITE = f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=8 oflag=direct status=none"
+READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
+NEW_DEVICE = "rdma link add rxe1 type rxe netdev eth1"
+#: How the server loses its second address, and gets it back. The connection manager of rxe may not
+#: survive a datagram that it sends without the address (lab-traps.rst).
 LOSSES = {
-    "device": ("rdma link del rxe1", "rdma link add rxe1 type rxe netdev eth1"),
+    "device": ("rdma link del rxe1", NEW_DEVICE),
     "address": (
         "ip addr del 10.0.0.101/24 dev eth1",
-        "ip addr add 10.0.0.101/24 dev eth1; ip neigh flush dev eth1",
+        f"ip addr add 10.0.0.101/24 dev eth1; rdma link del rxe1; {NEW_DEVICE}",
     ),
 }
 
@@ -112,25 +116,33 @@ def _lost(pair: Pair, loss: str) -> Iterator[None]:
         pair.server.sh(LOSSES[loss][1])
 
 
+def _waiting(pair: Pair) -> list[int]:
+    """Reads the file of `WRITE` without the address; returns the processes whose calls wait."""
+    readers = [pair.client.vm.start(READ) for _ in range(4)]
+    time.sleep(AWAY)
+    # SUNRPC prefers the transport with fewer calls, so not every reader need wait.
+    waiting = [reader for reader in readers if pair.client.vm.agent.poll(reader) is None]
+    assert waiting, "no call waits for the lost address"
+    return waiting
+
+
 @pytest.mark.by_the_clock
 @pytest.mark.parametrize("loss", LOSSES)
 def test_address_returns(pair: Pair, loss: str) -> None:
     """Calls that wait for a lost address are sent again when it is back; none fails."""
     _mount(pair)
+    pair.client.sh(WRITE)
     worker = Worker(pair)
     with _lost(pair, loss):
-        time.sleep(AWAY)
-        before = worker.progress()
-        time.sleep(AWAY)
-        waiting = worker.progress() == before
+        readers = _waiting(pair)
     took = worker.await_progress(60, 120)
-    print(f"the work {'waited' if waiting else 'went on'}; at work again after {took:.1f} s")
+    for reader in readers:
+        done = pair.client.vm.agent.wait(reader, 60)
+        assert done.status == 0, done
     said = worker.finish()
-    print(said)
+    print(f"readers that waited: {len(readers)}; at work again after {took:.1f} s; {said}")
     assert "errors=0" in said
     _await_connections(pair, [1, 1])
-    # Without the address, the calls that have its transport wait, and with them all threads.
-    assert waiting
     _umount(pair)
 
 
@@ -138,8 +150,6 @@ def test_address_returns(pair: Pair, loss: str) -> None:
 LET_GO = 120.0
 #: The client destroys its session at the end, and waits for that call like for any other.
 SOON = ",timeo=50,retrans=1"
-WRITE = f"dd if=/dev/zero of={MOUNT_POINT}/f bs=64k count=8 oflag=direct status=none"
-READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=64 iflag=direct"
 
 
 def _force(pair: Pair) -> None:
@@ -157,11 +167,7 @@ def test_forced_umount(pair: Pair) -> None:
     _mount(pair, more=SOON)
     pair.client.sh(WRITE)
     with _lost(pair, "device"):
-        readers = [pair.client.vm.start(READ) for _ in range(4)]
-        time.sleep(AWAY)
-        # SUNRPC prefers the transport with fewer calls, so not every reader need wait.
-        readers = [reader for reader in readers if pair.client.vm.agent.poll(reader) is None]
-        assert readers
+        readers = _waiting(pair)
         began = time.monotonic()
         _force(pair)
         for reader in readers:
