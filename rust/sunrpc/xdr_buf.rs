@@ -102,11 +102,12 @@ impl<'a> XdrBuf<'a> {
         self.raw().buflen
     }
 
-    /// Returns the number of bytes in head, pages and tail together.
+    /// Returns the number of bytes in head, pages and tail together; 0 for the description of a
+    /// buffer that cannot exist, because it has 4 GiB or more.
     pub(crate) fn capacity(&self) -> u32 {
-        self.head_len()
-            .saturating_add(self.page_len())
-            .saturating_add(self.tail_len())
+        let len = self.head_len().checked_add(self.page_len());
+        let len = len.and_then(|len| len.checked_add(self.tail_len()));
+        len.unwrap_or(0)
     }
 
     fn has(&self, flag: u32) -> bool {

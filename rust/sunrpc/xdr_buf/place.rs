@@ -12,10 +12,10 @@ use crate::compat::casts::u32_as_usize;
 use crate::raw;
 
 /// The result of placing a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Placed {
     /// Length of the whole message, including a chunk and its padding. The RPC is completed with
-    /// it.
+    /// it. 0: nothing was placed.
     pub(crate) len: u32,
     /// Bytes copied into the receiver's pages.
     pub(crate) copied: usize,
@@ -26,15 +26,17 @@ pub(crate) struct Placed {
 /// # Invariants
 ///
 /// For `'a`: both pointers uphold the invariants of [`XdrBuf`], the two describe the same memory,
-/// and no other code accesses either of them or that memory.
+/// and no other code accesses either of them or that memory. The head begins `room` bytes of memory,
+/// in which the tail lies behind it, if there are pages.
 pub(in super::super) struct XdrBufMut<'a> {
     rcv: *mut raw::xdr_buf,
     private: *mut raw::xdr_buf,
+    room: usize,
     _lifetime: PhantomData<&'a mut raw::xdr_buf>,
 }
 
 impl XdrBufMut<'_> {
-    /// Wraps the two descriptions of a reply's buffer.
+    /// Wraps the two descriptions of a reply's buffer, whose head and tail have `room` bytes.
     ///
     /// # Safety
     ///
@@ -42,11 +44,13 @@ impl XdrBufMut<'_> {
     pub(in super::super) unsafe fn from_raw(
         rcv: *mut raw::xdr_buf,
         private: *mut raw::xdr_buf,
+        room: usize,
     ) -> Self {
         // INVARIANT: By the safety requirements.
         Self {
             rcv,
             private,
+            room,
             _lifetime: PhantomData,
         }
     }
@@ -60,55 +64,70 @@ impl XdrBufMut<'_> {
     /// payload that the peer wrote to a write chunk for the buffer's pages.
     ///
     /// Without a chunk the message fills head, pages and tail in this order. With a chunk the head
-    /// is truncated to the length of the inline part, so that the payload follows where the decoder
-    /// expects it; if the inline part is longer than the head, the rest goes behind the payload and
-    /// its XDR padding.
+    /// gets the length of the inline part, so that the payload follows where the decoder expects
+    /// it. (Nothing follows the payload but padding: NFS reads a file last.)
     ///
-    /// Bytes that do not fit are dropped: the decoder then finds the message too short.
+    /// Bytes that do not fit are dropped: the decoder then finds the message too short. Nothing is
+    /// placed if the header beside a chunk does not fit, or if the description is that of no
+    /// buffer.
     #[inline(always)]
     pub(in super::super) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
-        // XDR pads to four bytes. A chunk is not longer than the pages for which it was offered.
-        let chunk = chunk.min(self.buf().page_len());
-        let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
-        let head_len = self.buf().head_len();
-        if inline.len() > u32_as_usize(head_len) {
-            return self.place_long(inline, payload);
+        if self.buf().capacity() == 0 {
+            return Placed::default();
         }
-        let inline_len = super::narrow(inline.len());
-        if chunk != 0 && inline_len != head_len {
-            self.truncate_head(inline_len);
-        }
-        self.fill_head(inline);
-        Placed {
-            len: inline_len.saturating_add(payload),
-            copied: 0,
+        match chunk {
+            0 => self.place_inline(inline),
+            _ => self.place_header(inline, chunk),
         }
     }
 
-    /// Places an inline part that is longer than the head. `payload` is the length of the chunk
-    /// with its padding.
-    fn place_long(&mut self, inline: &[u8], payload: u32) -> Placed {
-        let (first, rest) = inline
+    /// Places a whole message.
+    fn place_inline(&mut self, message: &[u8]) -> Placed {
+        let (first, rest) = message
             .split_at_checked(u32_as_usize(self.buf().head_len()))
-            .unwrap_or((inline, &[]));
+            .unwrap_or((message, &[]));
         self.fill_head(first);
-        let (kept, copied) = self.fill_rest(rest, payload);
-        let first = super::narrow(first.len());
+        let (kept, copied) = self.fill_rest(rest);
         Placed {
-            len: first.saturating_add(payload).saturating_add(kept),
+            len: super::narrow(first.len()).saturating_add(kept),
             copied,
         }
     }
 
-    /// Truncates the head to `len` bytes, in both descriptions.
-    fn truncate_head(&mut self, len: u32) {
+    /// Places the inline part of a message whose payload is a chunk.
+    fn place_header(&mut self, inline: &[u8], chunk: u32) -> Placed {
+        // XDR pads to four bytes. A chunk is not longer than the pages for which it was offered.
+        let chunk = chunk.min(self.buf().page_len());
+        let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
+        // A header has whole words. Bytes that follow them are padding of the payload.
+        let header = inline.get(..inline.len() & !3).unwrap_or_default();
+        if header.len() > self.room {
+            return Placed::default();
+        }
+        if super::narrow(header.len()) != self.buf().head_len() {
+            self.set_head(header.len());
+        }
+        self.fill_head(header);
+        Placed {
+            len: super::narrow(header.len()).saturating_add(payload),
+            copied: 0,
+        }
+    }
+
+    /// Sets the length of the head, in both descriptions. The tail remains behind it, within the
+    /// memory. `len` is at most `room`.
+    fn set_head(&mut self, len: usize) {
+        let left = self.room.saturating_sub(len);
         for buf in [self.rcv, self.private] {
             // SAFETY: By the type invariants no other code accesses the description.
             let buf = unsafe { &mut *buf };
-            let [head] = &mut buf.head;
-            let delta = head.iov_len.saturating_sub(u32_as_usize(len));
-            head.iov_len -= delta;
-            buf.buflen = buf.buflen.saturating_sub(super::narrow(delta));
+            let ([head], [tail]) = (&mut buf.head, &mut buf.tail);
+            let grown = len.saturating_sub(head.iov_len);
+            tail.iov_base = tail.iov_base.wrapping_byte_add(grown);
+            tail.iov_len = tail.iov_len.min(left);
+            head.iov_len = len;
+            let rest = buf.page_len.saturating_add(super::narrow(tail.iov_len));
+            buf.buflen = super::narrow(len).saturating_add(rest);
         }
     }
 
@@ -116,15 +135,15 @@ impl XdrBufMut<'_> {
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
         // SAFETY: By the type invariants no other code accesses the head, so it does not overlap
-        // `bytes`. `place` and `place_long` pass at most as many bytes as the head has.
+        // `bytes`. `place_inline` and `place_header` pass at most as many bytes as the head has.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 
-    /// Copies `bytes`, as far as they fit, to the offset `skip` bytes behind the head. Returns
-    /// the number of bytes copied, and how many of them went into pages.
-    fn fill_rest(&mut self, bytes: &[u8], skip: u32) -> (u32, usize) {
+    /// Copies `bytes`, as far as they fit, behind the head. Returns the number of bytes copied, and
+    /// how many of them went into pages.
+    fn fill_rest(&mut self, bytes: &[u8]) -> (u32, usize) {
         let buf = self.buf();
-        let start = buf.head_len().saturating_add(skip);
+        let start = buf.head_len();
         let room = buf.capacity().saturating_sub(start);
         let len = room.min(super::narrow(bytes.len()));
         if len == 0 || buf.lacks_pages() {
@@ -138,7 +157,6 @@ impl XdrBufMut<'_> {
         if rc != 0 {
             return (0, 0);
         }
-        let in_pages = len.min(buf.page_len().saturating_sub(skip));
-        (len, u32_as_usize(in_pages))
+        (len, u32_as_usize(len.min(buf.page_len())))
     }
 }

@@ -12,6 +12,10 @@ use crate::raw;
 /// Initial value of all bytes.
 const BLANK: u8 = 0xee;
 
+/// Bytes of memory behind head and tail, of which no buffer may use the last ones.
+const SPARE: usize = 464;
+const UNUSED: usize = 64;
+
 /// Byte number `at` of the test message.
 fn pattern(at: usize) -> u8 {
     // CAST: The remainder is below 251.
@@ -20,8 +24,10 @@ fn pattern(at: usize) -> u8 {
 
 /// Two equal `xdr_buf`s, as in an `rpc_rqst`, and the memory that they describe.
 struct Fixture {
-    head: KVec<u8>,
-    tail: KVec<u8>,
+    /// Head, tail, and [`SPARE`] further bytes.
+    memory: KVec<u8>,
+    head: usize,
+    tail: usize,
     pages: KVec<Page>,
     entries: KVec<*mut k::page>,
     rcv: raw::xdr_buf,
@@ -38,8 +44,9 @@ impl Fixture {
     /// `tail` bytes.
     fn new(head: usize, page_base: usize, page_len: usize, tail: usize) -> Result<Self> {
         let mut this = Self {
-            head: blank(head)?,
-            tail: blank(tail)?,
+            memory: blank(head + tail + SPARE)?,
+            head,
+            tail,
             pages: KVec::new(),
             entries: KVec::new(),
             rcv: raw::xdr_buf::default(),
@@ -59,12 +66,12 @@ impl Fixture {
 
     fn describe(&mut self, page_base: usize, page_len: usize) {
         let buf = |this: &mut Self| raw::xdr_buf {
-            head: [kvec(&mut this.head)],
-            tail: [kvec(&mut this.tail)],
+            head: [kvec(&mut this.memory[..this.head])],
+            tail: [kvec(&mut this.memory[this.head..this.head + this.tail])],
             pages: this.entries.as_mut_ptr(),
             page_base: super::narrow(page_base),
             page_len: super::narrow(page_len),
-            buflen: super::narrow(this.head.len() + page_len + this.tail.len()),
+            buflen: super::narrow(this.head + page_len + this.tail),
             ..Default::default()
         };
         self.rcv = buf(self);
@@ -73,7 +80,7 @@ impl Fixture {
 
     /// Returns the total number of bytes.
     fn len(&self) -> usize {
-        self.head.len() + self.rcv.page_len as usize + self.tail.len()
+        self.head + self.rcv.page_len as usize + self.tail
     }
 
     fn buf(&mut self) -> XdrBuf<'_> {
@@ -83,9 +90,10 @@ impl Fixture {
     }
 
     fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
+        let room = self.memory.len() - UNUSED;
         // SAFETY: The fixture owns the memory that both buffers describe, and is exclusively
         // borrowed.
-        unsafe { XdrBufMut::from_raw(&mut self.rcv, &mut self.private) }.place(inline, chunk)
+        unsafe { XdrBufMut::from_raw(&mut self.rcv, &mut self.private, room) }.place(inline, chunk)
     }
 
     /// Returns the page of byte `at` of the pages, and the offset in it.
@@ -96,26 +104,26 @@ impl Fixture {
 
     /// Writes byte `at` of head, pages and tail.
     fn poke(&mut self, at: usize, byte: u8) {
-        let (head, pages) = (self.head.len(), self.rcv.page_len as usize);
+        let (head, pages) = (self.head, self.rcv.page_len as usize);
         if at < head {
-            self.head[at] = byte;
+            self.memory[at] = byte;
         } else if at < head + pages {
             let (page, offset) = self.spot(at - head);
             // SAFETY: The fixture owns the page, and the offset is below its size.
             let _ = unsafe { page.write_raw(&byte, offset, 1) };
         } else {
-            self.tail[at - head - pages] = byte;
+            self.memory[at - pages] = byte;
         }
     }
 
     /// Reads byte `at` of head, pages and tail.
     fn peek(&self, at: usize) -> u8 {
-        let (head, pages) = (self.head.len(), self.rcv.page_len as usize);
+        let (head, pages) = (self.head, self.rcv.page_len as usize);
         if at < head {
-            return self.head[at];
+            return self.memory[at];
         }
         if at >= head + pages {
-            return self.tail[at - head - pages];
+            return self.memory[at - pages];
         }
         let (page, offset) = self.spot(at - head);
         let mut byte = 0;
@@ -171,7 +179,7 @@ impl Fixture {
     }
 }
 
-fn kvec(bytes: &mut KVec<u8>) -> raw::kvec {
+fn kvec(bytes: &mut [u8]) -> raw::kvec {
     raw::kvec {
         iov_base: bytes.as_mut_ptr().cast(),
         iov_len: bytes.len(),
@@ -370,31 +378,48 @@ mod cases {
     }
 
     #[test]
-    fn puts_the_rest_behind_a_chunk() -> Result {
-        // The chunk covers the pages; its padding is at the start of the tail.
-        let mut f = Fixture::new(100, 0, 4097, 40)?;
-        let bytes = message(0, 112)?;
-        let placed = f.place(&bytes, 4097);
-        assert_eq!(placed.len, 112 + 4100);
-        assert_eq!(placed.copied, 0);
-        assert_eq!(f.rcv.head[0].iov_len, 100);
-        assert!(f.holds(0, &bytes[..100]) && f.holds(100 + 4100, &bytes[100..]));
-        assert!(f.untouched(100, 100 + 4100) && f.agree());
+    fn extends_the_head_before_a_chunk() -> Result {
+        // The lengths of the header, without and with the padding of the payload.
+        for (header, inline) in [(104, 104), (112, 115), (540, 540)] {
+            let mut f = Fixture::new(100, 0, 4097, 40)?;
+            let bytes = message(0, inline)?;
+            let placed = f.place(&bytes, 4097);
+            assert_eq!(placed.len as usize, header + 4100);
+            assert_eq!(placed.copied, 0);
+            assert_eq!(f.rcv.head[0].iov_len, header);
+            let left = (540 - header).min(40);
+            assert_eq!(f.rcv.tail[0].iov_len, left);
+            assert_eq!(f.rcv.buflen as usize, header + 4097 + left);
+            assert!(f.memory[..header] == bytes[..header]);
+            assert!(f.memory[header..].iter().all(|byte| *byte == BLANK));
+            assert!(f.untouched(100, 100 + 4097) && f.agree());
+        }
+        Ok(())
+    }
 
-        // The bytes that follow a short chunk are in the pages.
-        let mut f = Fixture::new(100, 0, 8192, 40)?;
-        let placed = f.place(&bytes, 1001);
-        assert_eq!(placed.len, 112 + 1004);
-        assert_eq!(placed.copied, 12);
-        assert!(f.holds(100 + 1004, &bytes[100..]) && f.untouched(100, 100 + 1004));
+    #[test]
+    fn places_nothing_behind_the_memory() -> Result {
+        // A header that is longer than the memory.
+        let mut f = Fixture::new(100, 0, 4096, 40)?;
+        assert_eq!(f.place(&message(0, 544)?, 4096), Placed::default());
+        assert!(f.untouched(0, f.len()) && f.agree());
+        // A tail that ends 4 GiB behind its start.
+        for (len, chunk) in [(90, 0), (90, 4096), (540, 4096), (8000, 0), (8000, 4096)] {
+            let mut f = Fixture::new(100, 0, 4096, 40)?;
+            for buf in [&mut f.rcv, &mut f.private] {
+                buf.tail[0].iov_len = u32::MAX as usize - 99;
+            }
+            assert_eq!(f.place(&message(0, len)?, chunk), Placed::default());
+            assert!(f.memory.iter().all(|byte| *byte == BLANK));
+        }
         Ok(())
     }
 
     #[test]
     fn no_chunk_is_larger_than_the_pages() -> Result {
         let mut f = Fixture::new(100, 0, 4096, 40)?;
-        let placed = f.place(&message(0, 50)?, u32::MAX);
-        assert_eq!(placed.len, 50 + 4096);
+        let placed = f.place(&message(0, 52)?, u32::MAX);
+        assert_eq!(placed.len, 52 + 4096);
         assert!(f.agree());
         Ok(())
     }

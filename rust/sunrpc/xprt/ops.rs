@@ -211,16 +211,16 @@ unsafe extern "C" fn prepare_request<T: Transport>(
         let gone = SendError::NotConnected.to_errno();
         return if xprt.is_usable() { 0 } else { gone };
     }
-    // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it.
-    let (xprt, rqst) = unsafe { parts::<T>(rqst) };
-    // SAFETY: The request is alive; only the address of the member is computed.
-    let for_call = core::ptr::eq(buf, unsafe { &raw const (*rqst.as_raw()).rq_snd_buf });
-    if for_call && rqst.reply_expected() {
+    // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it. Of its
+    // member only the address is computed.
+    let ((xprt, rqst), call) = unsafe { (parts::<T>(rqst), &raw const (*rqst).rq_snd_buf) };
+    if core::ptr::eq(buf, call) && rqst.reply_expected() {
         return 0;
     }
     // SAFETY: A slot contains the request, and its own task encodes the call.
     unsafe { requests::hook::<T>(NonNull::new_unchecked(rqst.as_raw())) };
-    let prepared = xprt.data().prepare(xprt, rqst);
+    let prepared = rqst.fit_reply();
+    let prepared = prepared.and_then(|()| xprt.data().prepare(xprt, rqst));
     prepared.map_or_else(Error::to_errno, |()| 0)
 }
 

@@ -25,7 +25,7 @@ use kernel::sync::atomic::{Atomic, Full};
 use super::super::xdr_buf::{Placed, XdrBufMut};
 use super::handle::Xprt;
 use super::rqst::Rqst;
-use super::slot::Slot;
+use super::slot::{Slot, GROWTH};
 use super::transport::Transport;
 use crate::raw;
 
@@ -115,9 +115,10 @@ impl<'a, T: Transport> Pinned<'a, T> {
         let rqst = self.rqst.as_raw();
         // SAFETY: By the type invariants the request is pinned and claimed, and its buffers are set
         // up. SUNRPC has made both descriptions equal, and does not read them before the request is
-        // completed.
+        // completed. `buf_alloc` has allocated that many bytes, which `fit_reply` has respected.
         let mut buf = unsafe {
-            XdrBufMut::from_raw(&raw mut (*rqst).rq_rcv_buf, &raw mut (*rqst).rq_private_buf)
+            let (rcv, private) = (&raw mut (*rqst).rq_rcv_buf, &raw mut (*rqst).rq_private_buf);
+            XdrBufMut::from_raw(rcv, private, (*rqst).rq_rcvsize.saturating_add(GROWTH))
         };
         buf.place(inline, chunk.unwrap_or(0))
     }

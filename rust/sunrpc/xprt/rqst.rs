@@ -22,7 +22,7 @@ use kernel::prelude::*;
 
 use super::super::xdr_buf::{self, XdrBuf};
 use super::ops;
-use super::slot::Slot;
+use super::slot::{Slot, GROWTH};
 use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
@@ -117,6 +117,27 @@ impl<'a, T: Transport> Rqst<'a, T> {
         // SAFETY: By the type invariants the buffer is set up. SUNRPC does not change it before the
         // request is completed.
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
+    }
+
+    /// Corrects the description of the reply's buffer, if the head that SUNRPC has computed is longer
+    /// than the buffer that it has asked for: the tail, of which SUNRPC has computed a negative
+    /// length, is what is left of the memory. Only in `prepare_request`.
+    ///
+    /// # Errors
+    ///
+    /// `EMSGSIZE`: the head is longer than the memory.
+    pub(super) fn fit_reply(&self) -> Result {
+        let rqst = self.as_raw();
+        // SAFETY: By the type invariants the request is alive. Only the task that encodes the call
+        // accesses the description, and the caller runs in that task.
+        let (size, buf) = unsafe { ((*rqst).rq_rcvsize, &mut (*rqst).rq_rcv_buf) };
+        let ([head], [tail]) = (&buf.head, &mut buf.tail);
+        if head.iov_len > size {
+            let left = size.saturating_add(GROWTH).checked_sub(head.iov_len);
+            tail.iov_len = left.ok_or(EMSGSIZE)?;
+            buf.buflen = buf.buflen.saturating_add(raw::RPC_MAX_AUTH_SIZE);
+        }
+        Ok(())
     }
 
     /// Returns whether the RPC has a reply. Calls without a reply are rare.

@@ -123,6 +123,12 @@ impl<T: Transport> Slot<T> {
     }
 }
 
+/// The number of bytes by which a reply's header may become longer after its buffer was allocated.
+/// SUNRPC computes the size of the buffer from the verifier of one reply, and the lengths of its
+/// description from that of a later reply, which may be of any server (`unx_validate()`).
+// CAST: `usize` has at least 32 bits.
+pub(super) const GROWTH: usize = raw::RPC_MAX_AUTH_SIZE as usize;
+
 /// Alignment of call and reply inside a buffer, in bytes: the cache line of any machine. A peer may
 /// write to one of them by DMA while the processor accesses the other.
 const ALIGN: usize = 128;
@@ -231,7 +237,8 @@ fn aligned(len: usize) -> Option<usize> {
     len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
 }
 
-/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
+/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`, whose memory has [`GROWTH`] bytes more
+/// than SUNRPC asks for. Process context; may sleep.
 ///
 /// # Errors
 ///
@@ -255,7 +262,7 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
         (xprt, rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
     };
     let call = aligned(call).ok_or(ENOMEM)?;
-    let total = aligned(reply)
+    let total = aligned(reply.saturating_add(GROWTH))
         .and_then(|r| r.checked_add(call))
         .ok_or(ENOMEM)?;
     let Some(start) = slot.buffers.persistent(total) else {

@@ -51,6 +51,7 @@
  *   ports.c		scenarios of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
+ *   verifier.c	scenarios of verifiers whose length changes
  *   called.c		scenarios of calls of the server at a bad time
  *   late.c		scenarios of RDMA Reads that complete after later work requests
  *   bounced.c		scenarios of regions that take fewer elements than the module gives them

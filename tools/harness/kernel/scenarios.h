@@ -96,6 +96,12 @@ void h_earlier_callback(void);
 void h_earlier_credit(void);
 void h_earlier_close(void);
 
+/* --- verifier.c --- */
+void h_verifier_grows(void);
+void h_verifier_used(void);
+void h_verifier_unexpected(void);
+void h_verifier_late(void);
+
 /* --- called.c --- */
 void h_called_without_credit(void);
 void h_called_and_lost(void);
