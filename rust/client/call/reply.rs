@@ -255,8 +255,8 @@ fn handle_unmatched(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) {
     }
 }
 
-/// Drops a second reply, or a reply to an RPC that was not sent over this connection. The RPC stays
-/// pending.
+/// Drops a second reply, or a reply to an RPC that was not sent over this connection as it is
+/// encoded now. The RPC stays pending.
 fn disown(conn: &Conn, rqst: Pinned<'_, Client>, arrived: Arrived<'_, '_>) {
     let xid = rqst.xid();
     rqst.disown();
@@ -276,8 +276,8 @@ pub(in crate::client) fn check_unmatched_rkey(conn: &Conn, xid: u32, arrived: Ar
     }
 }
 
-/// Records a reply to a call that SUNRPC has dequeued and not yet released, or that was answered
-/// before. Returns whether there is such a call.
+/// Records a reply to a call that SUNRPC has dequeued and not yet released, that it has encoded
+/// again, or that was answered before. Returns whether there is such a call.
 ///
 /// The peer may have invalidated an R_key of that call, as with every other reply.
 fn answered_late(conn: &Conn, xid: u32, arrived: Arrived<'_, '_>) -> bool {
@@ -322,8 +322,11 @@ fn finish<'m>(
 ) {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
-    if !locked.is_sent(conn.epoch()) {
+    if locked.stale || !locked.is_sent(conn.epoch()) {
         drop(locked);
+        // The server has finished with a call that was encoded again, and may have invalidated its
+        // memory.
+        answered_late(conn, rqst.xid(), arrived);
         return disown(conn, rqst, arrived);
     }
     if !mark_invalidated(conn, &mut locked.contents, &rqst, arrived) {

@@ -84,8 +84,8 @@ impl From<EncodeError> for PrepareError {
     }
 }
 
-/// Prepares a call for the connection of its slot. A call in progress is left alone. Does not
-/// sleep, unless the driver of the device does.
+/// Prepares a call for the connection of its slot. A call in progress is left alone, and no reply
+/// to it is accepted any more. Does not sleep, unless the driver of the device does.
 ///
 /// # Errors
 ///
@@ -97,6 +97,7 @@ pub(in crate::client) fn prepare(
 ) -> Result<(), PrepareError> {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
+    locked.stale = locked.is_sent(locked.epoch);
     // ORDERING: a connection is marked as closed before its sweep takes this lock. Either the sweep
     // finds the phase Preparing, or this thread sees the mark.
     let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());

@@ -108,6 +108,8 @@ pub(super) struct Locked {
     /// In phase Sent: the reply arrived when SUNRPC no longer waited for it. The peer has finished
     /// with the call, and counts its credit as free.
     pub(super) answered: bool,
+    /// In phase Sent: SUNRPC has encoded the call again since, for the next connection.
+    pub(super) stale: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
     /// The call for which the DMA layer has no space, by XID and epoch, and since when.
@@ -220,6 +222,7 @@ impl Locked {
             phase: Phase::Idle,
             epoch: 0,
             answered: false,
+            stale: false,
             parked: None,
             unmapped: None,
         })

@@ -362,6 +362,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "verifier_used", h_verifier_used },
 	{ "verifier_unexpected", h_verifier_unexpected },
 	{ "verifier_late", h_verifier_late },
+	{ "verifier_outdated", h_verifier_outdated },
 	{ "called_without_credit", h_called_without_credit },
 	{ "called_and_lost", h_called_and_lost },
 	{ "called_while_closing", h_called_while_closing },

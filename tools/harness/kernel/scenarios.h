@@ -101,6 +101,7 @@ void h_verifier_grows(void);
 void h_verifier_used(void);
 void h_verifier_unexpected(void);
 void h_verifier_late(void);
+void h_verifier_outdated(void);
 
 /* --- called.c --- */
 void h_called_without_credit(void);

@@ -137,11 +137,12 @@ void h_verifier_unexpected(void)
 /* The reply to the first transmission of a call is handled after the call was encoded again. */
 static struct h_rpc *answer_late(enum h_kind_number kind, u32 reply_head, u32 longer)
 {
+	static unsigned int count;
 	struct h_rpc *rpc = start(kind);
 	u32 head = rpc->kind->reply_head;
 
 	h_kinds[kind].reply_head = reply_head ?: head;
-	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_answer_call(h_peer_call(rpc->xid), count++ % 3 ? &plain : &remote);
 	h_kinds[kind].reply_head = head;
 	estimate(longer);
 	h_hostile = true;
@@ -149,6 +150,30 @@ static struct h_rpc *answer_late(enum h_kind_number kind, u32 reply_head, u32 lo
 	h_hostile = false;
 	h_expect(rpc->encodings == 2, "the call is encoded %u times", rpc->encodings);
 	return rpc;
+}
+
+/*
+ * A reply to the first transmission is not taken for a reply to the second, whose header SUNRPC may
+ * expect to have another length. It may have invalidated the memory of its call.
+ */
+void h_verifier_outdated(void)
+{
+	unsigned int i;
+
+	h_begin();
+	h_clnt.cl_noretranstimeo = 0;
+	h_connect();
+	for (i = 0; i < 2 * ARRAY_SIZE(kinds); i++) {
+		struct h_rpc *rpc = answer_late(kinds[i / 2], 0, i % 2 ? 40 : 0);
+
+		h_expect(!rpc->released, "%s: a late reply is accepted", rpc->kind->name);
+		send_again(rpc);
+		answer(rpc, &plain, 0);
+		finish(rpc);
+		estimate(0);
+	}
+	h_check_breaches();
+	h_end();
 }
 
 /* No byte of a reply is placed behind the buffer of its call. */
