@@ -127,7 +127,7 @@ impl<'a> XdrBuf<'a> {
     }
 
     /// Returns whether some of the pages may be missing (`XDRBUF_SPARSE_PAGES`).
-    pub(crate) fn sparse(&self) -> bool {
+    fn sparse(&self) -> bool {
         self.has(raw::XDRBUF_SPARSE_PAGES)
     }
 
@@ -222,16 +222,18 @@ impl<'a> XdrBuf<'a> {
     }
 }
 
-/// Allocates the pages that are missing in `buf`. May sleep.
+/// Allocates the pages that are missing in `buf`, with zeros: a server may claim to have written
+/// more than it has. May sleep.
 ///
 /// # Errors
 ///
 /// `ENOMEM`.
 pub(super) fn fill_sparse(buf: &XdrBuf<'_>) -> Result {
-    for slot in buf.page_slots() {
+    let slots = if buf.sparse() { buf.page_slots() } else { &[] };
+    for slot in slots {
         if slot.get().is_null() {
             // SAFETY: The function has no preconditions. The mask is the one for the current task.
-            let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask(), 0) };
+            let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask() | k::__GFP_ZERO, 0) };
             if page.is_null() {
                 return Err(ENOMEM);
             }

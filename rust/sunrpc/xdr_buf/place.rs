@@ -26,8 +26,8 @@ pub(crate) struct Placed {
 /// # Invariants
 ///
 /// For `'a`: both pointers uphold the invariants of [`XdrBuf`], the two describe the same memory,
-/// and no other code accesses either of them or that memory. The head begins `room` bytes of memory,
-/// in which the tail lies behind it, if there are pages.
+/// and no other code accesses either of them or that memory. The head begins `room` bytes of
+/// memory, in which the tail lies behind it, if there are pages.
 pub(in super::super) struct XdrBufMut<'a> {
     rcv: *mut raw::xdr_buf,
     private: *mut raw::xdr_buf,

@@ -211,8 +211,8 @@ unsafe extern "C" fn prepare_request<T: Transport>(
         let gone = SendError::NotConnected.to_errno();
         return if xprt.is_usable() { 0 } else { gone };
     }
-    // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it. Of its
-    // member only the address is computed.
+    // SAFETY: The request is alive and belongs to no backchannel call, so a slot contains it. Only
+    // the address of its member is computed.
     let ((xprt, rqst), call) = unsafe { (parts::<T>(rqst), &raw const (*rqst).rq_snd_buf) };
     if core::ptr::eq(buf, call) && rqst.reply_expected() {
         return 0;

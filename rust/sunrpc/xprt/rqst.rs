@@ -119,9 +119,9 @@ impl<'a, T: Transport> Rqst<'a, T> {
         unsafe { XdrBuf::from_raw(&raw mut (*self.as_raw()).rq_rcv_buf) }
     }
 
-    /// Corrects the description of the reply's buffer, if the head that SUNRPC has computed is longer
-    /// than the buffer that it has asked for: the tail, of which SUNRPC has computed a negative
-    /// length, is what is left of the memory. Only in `prepare_request`.
+    /// Corrects the description of the reply's buffer, if the head that SUNRPC has computed is
+    /// longer than the buffer that it has asked for: the tail, of which SUNRPC has computed a
+    /// negative length, is what is left of the memory. Only in `prepare_request`.
     ///
     /// # Errors
     ///
@@ -188,11 +188,7 @@ impl<'a, T: Transport> Rqst<'a, T> {
     ///
     /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
     pub(crate) fn fill_sparse(&self) -> Result {
-        let buf = self.recv_buf();
-        if !buf.sparse() {
-            return Ok(());
-        }
-        xdr_buf::fill_sparse(&buf)
+        xdr_buf::fill_sparse(&self.recv_buf())
     }
 }
 

@@ -237,8 +237,8 @@ fn aligned(len: usize) -> Option<usize> {
     len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
 }
 
-/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`, whose memory has [`GROWTH`] bytes more
-/// than SUNRPC asks for. Process context; may sleep.
+/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`, whose memory has [`GROWTH`] bytes
+/// more than SUNRPC asks for. Process context; may sleep.
 ///
 /// # Errors
 ///
