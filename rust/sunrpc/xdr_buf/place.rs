@@ -154,9 +154,7 @@ impl XdrBufMut<'_> {
         let rc = unsafe {
             raw::write_bytes_to_xdr_buf(self.rcv, start, bytes.as_ptr().cast_mut().cast(), len)
         };
-        if rc != 0 {
-            return (0, 0);
-        }
-        (len, u32_as_usize(len.min(buf.page_len())))
+        let kept = if rc == 0 { len } else { 0 };
+        (kept, u32_as_usize(kept.min(buf.page_len())))
     }
 }

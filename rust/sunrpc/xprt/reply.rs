@@ -25,7 +25,7 @@ use kernel::sync::atomic::{Atomic, Full};
 use super::super::xdr_buf::{Placed, XdrBufMut};
 use super::handle::Xprt;
 use super::rqst::Rqst;
-use super::slot::{Slot, GROWTH};
+use super::slot::Slot;
 use super::transport::Transport;
 use crate::raw;
 
@@ -118,7 +118,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
         // completed. `buf_alloc` has allocated that many bytes, which `fit_reply` has respected.
         let mut buf = unsafe {
             let (rcv, private) = (&raw mut (*rqst).rq_rcv_buf, &raw mut (*rqst).rq_private_buf);
-            XdrBufMut::from_raw(rcv, private, (*rqst).rq_rcvsize.saturating_add(GROWTH))
+            XdrBufMut::from_raw(rcv, private, self.rqst.slot().buffers.room.get())
         };
         buf.place(inline, chunk.unwrap_or(0))
     }

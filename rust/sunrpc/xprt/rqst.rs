@@ -22,7 +22,7 @@ use kernel::prelude::*;
 
 use super::super::xdr_buf::{self, XdrBuf};
 use super::ops;
-use super::slot::{Slot, GROWTH};
+use super::slot::Slot;
 use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
@@ -133,9 +133,10 @@ impl<'a, T: Transport> Rqst<'a, T> {
         let (size, buf) = unsafe { ((*rqst).rq_rcvsize, &mut (*rqst).rq_rcv_buf) };
         let ([head], [tail]) = (&buf.head, &mut buf.tail);
         if head.iov_len > size {
-            let left = size.saturating_add(GROWTH).checked_sub(head.iov_len);
-            tail.iov_len = left.ok_or(EMSGSIZE)?;
-            buf.buflen = buf.buflen.saturating_add(raw::RPC_MAX_AUTH_SIZE);
+            let room = self.slot().buffers.room.get();
+            tail.iov_len = room.checked_sub(head.iov_len).ok_or(EMSGSIZE)?;
+            // CAST: Far below 4 GiB.
+            buf.buflen = buf.page_len.saturating_add(room as u32);
         }
         Ok(())
     }

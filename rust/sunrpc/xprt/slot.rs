@@ -125,9 +125,9 @@ impl<T: Transport> Slot<T> {
 
 /// The number of bytes by which a reply's header may become longer after its buffer was allocated.
 /// SUNRPC computes the size of the buffer from the verifier of one reply, and the lengths of its
-/// description from that of a later reply, which may be of any server (`unx_validate()`).
-// CAST: `usize` has at least 32 bits.
-pub(super) const GROWTH: usize = raw::RPC_MAX_AUTH_SIZE as usize;
+/// description from that of a later reply, which may be of any server (`unx_validate()`). At least
+/// `RPC_MAX_AUTH_SIZE`, and a multiple of [`ALIGN`].
+const GROWTH: usize = 512;
 
 /// Alignment of call and reply inside a buffer, in bytes: the cache line of any machine. A peer may
 /// write to one of them by DMA while the processor accesses the other.
@@ -169,9 +169,14 @@ impl Drop for Memory {
 ///
 /// # Invariants
 ///
-/// `large` is accessed only by the task that owns the slot's request, or while no task does.
+/// - `large` is accessed only by the task that owns the slot's request, or while no task does.
+/// - `room` changes only when the task allocates the buffers, and is at most their part for the
+///   reply.
 pub(super) struct Buffers {
     persistent: Memory,
+    /// The bytes that the head and the tail of the reply may use: [`GROWTH`] more than SUNRPC asks
+    /// for, or fewer.
+    pub(super) room: Cell<usize>,
     large: UnsafeCell<Option<Memory>>,
 }
 
@@ -184,6 +189,7 @@ impl Buffers {
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(Self {
             persistent: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
+            room: Cell::new(0),
             large: UnsafeCell::new(None),
         })
     }
@@ -237,8 +243,7 @@ fn aligned(len: usize) -> Option<usize> {
     len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
 }
 
-/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`, whose memory has [`GROWTH`] bytes
-/// more than SUNRPC asks for. Process context; may sleep.
+/// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
 ///
 /// # Errors
 ///
@@ -250,7 +255,7 @@ fn aligned(len: usize) -> Option<usize> {
 pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Result {
     // SAFETY: By the safety requirements the task owns the request, and a slot contains it. Slots
     // live as long as their transport.
-    let (xprt, rqst, slot, call, reply) = unsafe {
+    let (xprt, slot, call, reply) = unsafe {
         // SUNRPC does not ask about a swap file after another one of the server was refused.
         if u32::from((*task.as_ptr()).tk_flags) & raw::RPC_TASK_SWAPPER != 0 {
             return Err(EIO);
@@ -259,18 +264,17 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
         let slot = Slot::<T>::from_rqst(rqst);
         let rqst = rqst.as_ptr();
         let xprt = Xprt::<T>::from_raw((*rqst).rq_xprt);
-        (xprt, rqst, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
+        (xprt, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
     };
     let call = aligned(call).ok_or(ENOMEM)?;
-    let total = aligned(reply.saturating_add(GROWTH))
-        .and_then(|r| r.checked_add(call))
-        .ok_or(ENOMEM)?;
+    let reply = aligned(reply).ok_or(ENOMEM)?;
+    let total = call.checked_add(reply).ok_or(ENOMEM)?;
     let Some(start) = slot.buffers.persistent(total) else {
         // SAFETY: The caller makes the same promise, and the slot contains the request.
         return unsafe { allocate_large(xprt, slot, (call, total)) };
     };
     // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
-    unsafe { set_buffers(rqst, start, call) };
+    unsafe { set_buffers(slot, start, [call, slot.buffers.persistent.len]) };
     Ok(())
 }
 
@@ -290,24 +294,29 @@ unsafe fn allocate_large<T: Transport>(
     slot: &Slot<T>,
     (call, total): (usize, usize),
 ) -> Result {
+    let total = total.saturating_add(GROWTH);
     // SAFETY: The caller makes the same promise.
     let start = unsafe { slot.buffers.allocate_large(total) }?;
     xprt.data().large_buffer_allocated(total);
     // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
-    unsafe { set_buffers(slot.as_rqst(), start, call) };
+    unsafe { set_buffers(slot, start, [call, total]) };
     Ok(())
 }
 
-/// Sets the buffers of a request: `call` bytes for the call, and the rest for the reply.
+/// Sets the buffers of a request: of `all` bytes `call` for the call, and the rest for the reply.
 ///
 /// # Safety
 ///
-/// - The caller runs in the task that owns the request.
-/// - `start` points to more than `call` bytes.
-unsafe fn set_buffers(rqst: *mut raw::rpc_rqst, start: NonNull<u8>, call: usize) {
+/// - The caller runs in the task that owns the request in `slot`.
+/// - `start` points to `all` bytes, which are more than `call`.
+unsafe fn set_buffers<T: Transport>(slot: &Slot<T>, start: NonNull<u8>, [call, all]: [usize; 2]) {
+    let rqst = slot.as_rqst();
     // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
     // `call` bytes.
     unsafe {
+        let most = (*rqst).rq_rcvsize.saturating_add(GROWTH);
+        // INVARIANT: The reply's buffer begins `call` bytes behind `start`.
+        slot.buffers.room.set(most.min(all.wrapping_sub(call)));
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
     }
