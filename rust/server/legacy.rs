@@ -15,7 +15,6 @@ use kernel::sync::Arc;
 use super::call::budget::Permit;
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
-use super::call::memory::take_pages;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;
@@ -316,7 +315,7 @@ impl Quirks {
         let grant = self.replies.grant(credits);
         let message = write_readable(to, call, &regions, grant)?;
         let mut source = Source::new(qp.pd())?;
-        take_pages(reply, &mut source)?;
+        reply.take(source.pages().ok_or(EBUSY)?)?;
         let reply = ReadChunkReply {
             xid,
             regions,

@@ -11,7 +11,7 @@ use kernel::prelude::*;
 
 use super::call::context::Call;
 use super::call::in_flight::{lane, Outgoing};
-use super::call::memory::{lacks_space, pause, take_pages, MAPPING_PAUSES};
+use super::call::memory::{lacks_space, pause, MAPPING_PAUSES};
 use super::config::{UNMAPPED, WRITES};
 use super::conn::endpoint::{unmapped, Endpoint, Responder};
 use super::conn::{failure, session};
@@ -98,7 +98,9 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     };
     match &mut out.source {
         Some(source) => {
-            take_pages(reply, source).inspect_err(|_| ep.shared().force_close())?;
+            let pages = source.pages().ok_or(EBUSY);
+            let taken = pages.and_then(|pages| reply.take(pages));
+            taken.inspect_err(|_| ep.shared().force_close())?;
         }
         None => {
             reply.keep();

@@ -12,13 +12,11 @@ use kernel::sync::{new_spinlock, Arc, SpinLock};
 use kernel::time::{delay::fsleep, Delta};
 
 use super::budget::Permit;
-use super::context::Call;
 use crate::compat::code::ENOBUFS;
 use crate::mem::Page;
 use crate::rdma::mr::MrPool;
 use crate::rdma::pd::Pd;
-use crate::rdma::scatter::{Sink, Source};
-use crate::sunrpc::svc::reply::Reply;
+use crate::rdma::scatter::Sink;
 use crate::sunrpc::time;
 
 /// The maximum number of memory regions for RDMA Reads of one connection, unless a single call
@@ -185,14 +183,4 @@ impl Spare {
         let regions = self.regions.lock().take();
         drop(regions);
     }
-}
-
-/// Moves the pages of a reply to `source`.
-///
-/// # Errors
-///
-/// `EBUSY` if the list is in flight; `ENOMEM`.
-#[inline(always)]
-pub(crate) fn take_pages(reply: Reply<'_, Call>, source: &mut Source) -> Result {
-    reply.take(source.pages().ok_or(EBUSY)?)
 }

@@ -20,13 +20,14 @@ use crate::compat::casts::u32_as_usize;
 use crate::mem::{self, PageRef};
 use crate::raw;
 
-/// An encoded reply. Its pages are those in the slots of `rq_respages` up to `rq_next_page`. SUNRPC
-/// frees them when the reply is dropped, unless they were taken or kept.
+/// An encoded reply. Its pages are those in the slots of `rq_respages` up to `rq_next_page`, and
+/// those of its message behind them. SUNRPC frees the former when the reply is dropped, unless they
+/// were taken or kept, and leaves the latter to the thread.
 ///
 /// # Invariants
 ///
 /// For `'a`: the reply of the `svc_rqst` is encoded; `call` is its context. Only the calling thread
-/// accesses them. All pages of the message lie before `rq_next_page`.
+/// accesses them.
 ///
 /// # Examples
 ///
@@ -54,13 +55,12 @@ impl<X> Reply<'_, X> {
             let slots = ReplySlots::behind_reply(rqst);
             (slots, (*rqst).rq_xprt_ctxt, (*rqst).rq_deferred)
         };
-        slots.pass_message();
         // The thread may have served another transport before a deferred call, which SUNRPC takes
         // without `xpo_recvfrom`.
         if slots.first_is_shared() || !deferred.is_null() {
             slots.disown();
         }
-        // INVARIANT: By the safety requirements, and by `pass_message()`.
+        // INVARIANT: By the safety requirements.
         Some(Self {
             slots,
             call: NonNull::new(call.cast())?,
@@ -88,17 +88,13 @@ impl<X> Reply<'_, X> {
 
     /// Returns the number of slots that the reply uses.
     pub(crate) fn page_count(&self) -> usize {
-        // SAFETY: By the type invariants the pointers are those of one array, in this order.
-        let count = unsafe {
-            (*self.slots.0)
-                .rq_next_page
-                .offset_from((*self.slots.0).rq_respages)
-        };
-        usize::try_from(count).unwrap_or_default()
+        // SAFETY: By the type invariants only this thread accesses the request.
+        let (first, next) = unsafe { ((*self.slots.0).rq_respages, (*self.slots.0).rq_next_page) };
+        next.addr().wrapping_sub(first.addr()) / size_of::<usize>()
     }
 
-    /// Appends all pages of the reply to `pages`. SUNRPC refills the slots before the thread
-    /// receives again. May sleep.
+    /// Appends all pages of the reply and of its message to `pages`. SUNRPC refills the slots
+    /// before the thread receives again. May sleep.
     ///
     /// # Errors
     ///
@@ -109,10 +105,13 @@ impl<X> Reply<'_, X> {
     /// ```ignore
     /// reply.take(&mut pages)?;
     /// ```
-    pub(crate) fn take(self, pages: &mut KVec<PageRef>) -> Result {
+    #[inline(always)]
+    pub(crate) fn take(mut self, pages: &mut KVec<PageRef>) -> Result {
+        self.slots.pass_message();
         let count = self.page_count();
         pages.reserve(count, GFP_KERNEL)?;
-        // SAFETY: By the type invariants the slots exist, and only this thread accesses them.
+        // SAFETY: By the type invariants the slots exist, in this order, and only this thread
+        // accesses them.
         let slots: &mut [*mut k::page] =
             unsafe { core::slice::from_raw_parts_mut((*self.slots.0).rq_respages, count) };
         for slot in slots {
@@ -172,10 +171,12 @@ impl ReplySlots<'_> {
         // the end. NFSv2 has the pointer to the page of a link elsewhere, not between the two.
         unsafe {
             let (rqst, message) = (self.0, &raw const (*self.0).rq_res);
+            let (pages, next) = ((*message).pages, (*rqst).rq_next_page);
             let len = u32_as_usize((*message).page_base) + u32_as_usize((*message).page_len);
-            let end = (*message).pages.wrapping_add(len.div_ceil(PAGE_SIZE));
-            let beyond = (*rqst).rq_next_page < end && end <= (*rqst).rq_page_end;
-            if beyond && (*message).page_len != 0 {
+            let counted = next.addr().wrapping_sub(pages.addr()) / size_of::<usize>() * PAGE_SIZE;
+            let end = pages.wrapping_add(len.div_ceil(PAGE_SIZE));
+            let beyond = next < end && end <= (*rqst).rq_page_end;
+            if len > counted && beyond && (*message).page_len != 0 {
                 (*rqst).rq_next_page = end;
             }
         }
