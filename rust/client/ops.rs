@@ -87,7 +87,7 @@ impl Transport for Client {
     }
 
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
-        rqst.fill_sparse()?;
+        rqst.recv_buf().fill_sparse()?;
         match send::prepare(&rqst, &self.stats) {
             Err(PrepareError::Impossible(error)) => Err(error),
             // `send` prepares the call again.
@@ -206,7 +206,7 @@ fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     trace::disconnect(peer_of(xprt), 0, 1);
     session::lost(xprt, ep.shared(), ep.cause());
     let loss = ep.loss();
-    if loss.is_unwanted() {
+    if matches!(loss, Loss::Peer | Loss::Failed) {
         advice::log_unanswered(xprt, advice::LEFT);
     }
     if let Some(registered) = client.registered.as_ref() {

@@ -163,11 +163,6 @@ impl Role {
 }
 
 impl Loss {
-    /// Returns whether this side did not intend the end of the connection.
-    pub(crate) const fn is_unwanted(self) -> bool {
-        matches!(self, Self::Peer | Self::Failed)
-    }
-
     const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

@@ -5,9 +5,7 @@
 use super::cursor::Cursor;
 use super::lists::ONE_CHUNK_LEN;
 use super::message::{Body, ErrorBody, Message, Proc};
-use super::{
-    peek, DecodeError, Direction, ListProc, Lists, Prefix, ReadSegment, Segment, Version, What,
-};
+use super::{peek, DecodeError, Direction, ListProc, Lists, Prefix, Version, What};
 
 /// The number of list elements that a decoder accepts. It refuses a message with more elements.
 ///
@@ -128,21 +126,32 @@ impl<'a> Message<'a> {
         plain.then_some((prefix, direction, payload))
     }
 
-    /// Splits an RDMA_MSG or RDMA_NOMSG with a read list of one segment and no other chunk. Returns
-    /// `None` for any other message, well-formed or not, and for one of another version.
+    /// Splits an RDMA_MSG or RDMA_NOMSG with one chunk of one segment and no other chunk, with a
+    /// few comparisons: with a read chunk if `lists` is [`Lists::one_read`], and a write chunk if
+    /// it is [`Lists::one_write`]. Returns `None` for any other message, well-formed or not, and
+    /// for a message of another version.
     #[inline(always)]
-    pub fn split_one_read(
+    pub fn split_single<S>(
         version: Version,
         bytes: &'a [u8],
-    ) -> Option<OneSegment<'a, ReadSegment>> {
-        split_single(version, bytes, Lists::one_read)
-    }
-
-    /// Splits an RDMA_MSG or RDMA_NOMSG with a write chunk of one segment and no other chunk.
-    /// Returns `None` for any other message, well-formed or not, and for one of another version.
-    #[inline(always)]
-    pub fn split_one_write(version: Version, bytes: &'a [u8]) -> Option<OneSegment<'a, Segment>> {
-        split_single(version, bytes, Lists::one_write)
+        lists: impl FnOnce(&'a [u8; ONE_CHUNK_LEN]) -> Option<(Lists<'a>, S)>,
+    ) -> Option<OneSegment<'a, S>> {
+        let (prefix, direction, rest) = split(version, bytes)?;
+        let proc = match prefix.proc {
+            MSG => ListProc::Msg,
+            NOMSG => ListProc::Nomsg,
+            _ => return None,
+        };
+        let (chunk, payload) = rest.split_first_chunk()?;
+        let (lists, segment) = lists(chunk)?;
+        Some(OneSegment {
+            prefix,
+            proc,
+            direction,
+            lists,
+            segment,
+            payload,
+        })
     }
 }
 
@@ -161,32 +170,6 @@ pub(super) fn split(version: Version, bytes: &[u8]) -> Option<(Prefix, Option<Di
     let (word, rest) = rest.split_first_chunk()?;
     let direction = Direction::from_u32(u32::from_be_bytes(*word))?;
     Some((prefix, Some(direction), rest))
-}
-
-/// Splits an RDMA_MSG or RDMA_NOMSG with one chunk of one segment, which `lists` recognizes, with a
-/// few comparisons. Returns `None` for any other message, well-formed or not.
-#[inline(always)]
-fn split_single<'a, S>(
-    version: Version,
-    bytes: &'a [u8],
-    lists: impl FnOnce(&'a [u8; ONE_CHUNK_LEN]) -> Option<(Lists<'a>, S)>,
-) -> Option<OneSegment<'a, S>> {
-    let (prefix, direction, rest) = split(version, bytes)?;
-    let proc = match prefix.proc {
-        MSG => ListProc::Msg,
-        NOMSG => ListProc::Nomsg,
-        _ => return None,
-    };
-    let (chunk, payload) = rest.split_first_chunk()?;
-    let (lists, segment) = lists(chunk)?;
-    Some(OneSegment {
-        prefix,
-        proc,
-        direction,
-        lists,
-        segment,
-        payload,
-    })
 }
 
 /// Decodes any message.

@@ -125,7 +125,7 @@ impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the read
     /// list. Returns `None` for all other bytes, well-formed or not.
     #[inline(always)]
-    pub(super) fn one_read(bytes: &'a [u8; ONE_CHUNK_LEN]) -> Option<(Self, ReadSegment)> {
+    pub fn one_read(bytes: &'a [u8; ONE_CHUNK_LEN]) -> Option<(Self, ReadSegment)> {
         let (entry, absent) = bytes.split_first_chunk::<{ ReadSegment::LEN }>()?;
         let present = u32::from_be_bytes(*entry.first_chunk()?) == 1;
         if !present || !Self::are_absent(absent.first_chunk()?) {
@@ -143,7 +143,7 @@ impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the write
     /// list. Returns `None` for all other bytes, well-formed or not.
     #[inline(always)]
-    pub(super) fn one_write(bytes: &'a [u8; ONE_CHUNK_LEN]) -> Option<(Self, Segment)> {
+    pub fn one_write(bytes: &'a [u8; ONE_CHUNK_LEN]) -> Option<(Self, Segment)> {
         let (_, rest) = bytes.split_first_chunk::<4>()?;
         let (chunk, absent) = rest.split_first_chunk::<WRITE_CHUNK>()?;
         let absent = u64::from_ne_bytes(*absent.first_chunk()?) == 0;

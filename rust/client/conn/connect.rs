@@ -289,21 +289,18 @@ pub(in crate::client) fn retry_unreported(
 ) -> Option<u32> {
     use ConnectError::{BadAddress, HostUnreachable, Refused, Unreachable};
     match (has_worked(xprt), error) {
-        // The mount command needs the error at once, unless another local address may do. After a
+        // The mount command needs the error at once, unless another local address may do, which has
+        // had no attempt since the server answered last. After a
         // timeout SUNRPC asks again anyway.
         (false, BadAddress | Unreachable | HostUnreachable) => {
-            is_address_left(xprt).then_some(outage.now)
+            let (client, addr) = (xprt.data(), xprt.addr());
+            let left = u32_as_usize(client.misses()) < client.local_addrs(&addr).count();
+            left.then_some(outage.now)
         }
         (true, Refused | Unreachable | HostUnreachable) => decision(outage).again(HOLD, random),
         // SUNRPC asks again at once, or never.
         _ => None,
     }
-}
-
-/// Returns whether a local address has had no attempt since the server answered last.
-fn is_address_left(xprt: &Xprt<Client>) -> bool {
-    let client = xprt.data();
-    u32_as_usize(client.misses()) < client.local_addrs(&xprt.addr()).count()
 }
 
 fn decision(outage: &Outage) -> backoff::Outage {

@@ -8,8 +8,8 @@
 
 use super::super::super::wire::message::{Body, ErrorBody, Mismatch};
 use super::super::super::wire::{
-    self, peek, DecodeError, Direction, ListProc, Message, OneSegment, Proc, Receiver, Remedy,
-    Version,
+    self, peek, DecodeError, Direction, ListProc, Lists, Message, OneSegment, Proc, Receiver,
+    Remedy, Version,
 };
 use super::super::version;
 use super::call::{Call, Unfit};
@@ -101,7 +101,7 @@ fn take_written<'a>(bytes: &'a [u8], limits: &Limits) -> Result<Arrival<'a>, Ref
 #[inline(always)]
 pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
-    let message = Message::split_one_read(version, bytes)?;
+    let message = Message::split_single(version, bytes, Lists::one_read)?;
     match message.proc {
         ListProc::Msg if one_call(&message) => Call::one_read(&message, version, limits),
         ListProc::Nomsg if message.direction != Some(Direction::Reply) => {
@@ -116,7 +116,7 @@ pub(in super::super) fn one_read<'a>(bytes: &'a [u8], limits: &Limits) -> Option
 #[inline(always)]
 pub(in super::super) fn one_write<'a>(bytes: &'a [u8], limits: &Limits) -> Option<Call<'a>> {
     let version = served(bytes, limits)?;
-    let message = Message::split_one_write(version, bytes)?;
+    let message = Message::split_single(version, bytes, Lists::one_write)?;
     if message.proc != ListProc::Msg || !one_call(&message) {
         return None;
     }

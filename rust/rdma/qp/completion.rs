@@ -137,11 +137,6 @@ impl<C: Completions> Qp<C> {
         self.ident.note_established();
     }
 
-    /// Returns whether this is the first flushed Receive, and it was not expected.
-    fn is_first_flush(&self) -> bool {
-        !self.flushed.xchg(true, FullOrder)
-    }
-
     /// Handles the completion of a work request of the send queue.
     ///
     /// # Safety
@@ -232,9 +227,9 @@ impl<C: Completions> Qp<C> {
         }
         let error = WcError::of(wc);
         qp.progress.set_broken();
-        // The first flush is always reported: it may be the only sign of an error that the device
-        // reports late or not at all.
-        if !error.is_flush() || qp.progress.take_fatal() || qp.is_first_flush() {
+        // The first flush is always reported, unless it was expected: it may be the only sign of an
+        // error that the device reports late or not at all.
+        if !error.is_flush() || qp.progress.take_fatal() || !qp.flushed.xchg(true, FullOrder) {
             qp.consumer.broken(qp, error);
         }
     }

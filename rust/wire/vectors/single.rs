@@ -91,11 +91,11 @@ fn check_read(version: Version) -> Check {
     };
     let mut buf = [0; BUF];
     let bytes = message(&mut buf, version, 0, &READ)?;
-    let split = Message::split_one_read(version, bytes).ok_or("single: read")?;
+    let split = Message::split_single(version, bytes, Lists::one_read).ok_or("single: read")?;
     ensure!(split.segment == read, "single: read segment");
     ensure!(split.lists.only_read() == Some(read), "single: read list");
     ensure!(split.lists.only_write().is_none(), "single: no write list");
-    let other = Message::split_one_write(version, bytes);
+    let other = Message::split_single(version, bytes, Lists::one_write);
     ensure!(other.is_none(), "single: not a write segment");
     check_parts(version, &split, bytes)
 }
@@ -103,12 +103,12 @@ fn check_read(version: Version) -> Check {
 fn check_write(version: Version) -> Check {
     let mut buf = [0; BUF];
     let bytes = message(&mut buf, version, 0, &WRITE)?;
-    let split = Message::split_one_write(version, bytes).ok_or("single: write")?;
+    let split = Message::split_single(version, bytes, Lists::one_write).ok_or("single: write")?;
     ensure!(split.segment == SEGMENT, "single: write segment");
     let only = split.lists.only_write();
     ensure!(only == Some(SEGMENT), "single: write list");
     ensure!(split.lists.only_read().is_none(), "single: no read list");
-    let other = Message::split_one_read(version, bytes);
+    let other = Message::split_single(version, bytes, Lists::one_read);
     ensure!(other.is_none(), "single: not a read segment");
     check_parts(version, &split, bytes)
 }
@@ -130,8 +130,8 @@ fn check_parts<S>(version: Version, split: &OneSegment<'_, S>, bytes: &[u8]) -> 
 
 /// Returns whether a message is recognized as one with one chunk of one segment.
 fn is_split(version: Version, bytes: &[u8]) -> bool {
-    Message::split_one_read(version, bytes).is_some()
-        || Message::split_one_write(version, bytes).is_some()
+    Message::split_single(version, bytes, Lists::one_read).is_some()
+        || Message::split_single(version, bytes, Lists::one_write).is_some()
 }
 
 /// Any other message has to be decoded as a whole.
