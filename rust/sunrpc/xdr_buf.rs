@@ -220,25 +220,31 @@ impl<'a> XdrBuf<'a> {
         // that owns the buffer accesses them, from one thread at a time.
         unsafe { core::slice::from_raw_parts(buf.pages.add(base >> PAGE_SHIFT).cast(), count) }
     }
-}
 
-/// Allocates the pages that are missing in `buf`, with zeros: a server may claim to have written
-/// more than it has. May sleep.
-///
-/// # Errors
-///
-/// `ENOMEM`.
-pub(super) fn fill_sparse(buf: &XdrBuf<'_>) -> Result {
-    let slots = if buf.sparse() { buf.page_slots() } else { &[] };
-    for slot in slots {
-        if slot.get().is_null() {
-            // SAFETY: The function has no preconditions. The mask is the one for the current task.
-            let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask() | k::__GFP_ZERO, 0) };
-            if page.is_null() {
-                return Err(ENOMEM);
+    /// Allocates the pages that the receiver of a reply did not provide (`XDRBUF_SPARSE_PAGES`),
+    /// with zeros: a server may claim to have written more than it has. The receiver owns them
+    /// afterwards. May sleep; only in
+    /// [`Transport::prepare`](super::xprt::transport::Transport::prepare).
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
+    pub(crate) fn fill_sparse(&self) -> Result {
+        let slots = if self.sparse() {
+            self.page_slots()
+        } else {
+            &[]
+        };
+        for slot in slots {
+            if slot.get().is_null() {
+                // SAFETY: The function has no preconditions. The mask is that for the current task.
+                let page = unsafe { k::alloc_pages(raw::rpc_task_gfp_mask() | k::__GFP_ZERO, 0) };
+                if page.is_null() {
+                    return Err(ENOMEM);
+                }
+                slot.set(page);
             }
-            slot.set(page);
         }
+        Ok(())
     }
-    Ok(())
 }

@@ -27,7 +27,7 @@ pub(crate) struct Placed {
 ///
 /// For `'a`: both pointers uphold the invariants of [`XdrBuf`], the two describe the same memory,
 /// and no other code accesses either of them or that memory. The head begins `room` bytes of
-/// memory, in which the tail lies behind it, if there are pages.
+/// memory and lies in them, and so does the tail behind it, if there are pages.
 pub(in super::super) struct XdrBufMut<'a> {
     rcv: *mut raw::xdr_buf,
     private: *mut raw::xdr_buf,
@@ -67,31 +67,33 @@ impl XdrBufMut<'_> {
     /// gets the length of the inline part, so that the payload follows where the decoder expects
     /// it. (Nothing follows the payload but padding: NFS reads a file last.)
     ///
-    /// Bytes that do not fit are dropped: the decoder then finds the message too short. Nothing is
-    /// placed if the header beside a chunk does not fit, or if the description is that of no
-    /// buffer.
+    /// Bytes that do not fit are dropped: the decoder then finds the message too short. So are the
+    /// bytes behind the head, if the description is that of no buffer. Nothing is placed if the
+    /// head does not fit.
     #[inline(always)]
     pub(in super::super) fn place(&mut self, inline: &[u8], chunk: u32) -> Placed {
-        if self.buf().capacity() == 0 {
-            return Placed::default();
+        if chunk != 0 {
+            return self.place_header(inline, chunk);
         }
-        match chunk {
-            0 => self.place_inline(inline),
-            _ => self.place_header(inline, chunk),
+        if inline.len() > u32_as_usize(self.buf().head_len()) {
+            return self.place_long(inline);
         }
+        self.fill_head(inline);
+        let len = super::narrow(inline.len());
+        Placed { len, copied: 0 }
     }
 
-    /// Places a whole message.
-    fn place_inline(&mut self, message: &[u8]) -> Placed {
-        let (first, rest) = message
-            .split_at_checked(u32_as_usize(self.buf().head_len()))
-            .unwrap_or((message, &[]));
+    /// Places a whole message that is longer than the head.
+    fn place_long(&mut self, message: &[u8]) -> Placed {
+        let head_len = u32_as_usize(self.buf().head_len());
+        let (first, rest) = message.split_at_checked(head_len).unwrap_or((message, &[]));
+        if first.len() > self.room {
+            return Placed::default();
+        }
         self.fill_head(first);
         let (kept, copied) = self.fill_rest(rest);
-        Placed {
-            len: super::narrow(first.len()).saturating_add(kept),
-            copied,
-        }
+        let len = super::narrow(first.len()).saturating_add(kept);
+        Placed { len, copied }
     }
 
     /// Places the inline part of a message whose payload is a chunk.
@@ -108,10 +110,8 @@ impl XdrBufMut<'_> {
             self.set_head(header.len());
         }
         self.fill_head(header);
-        Placed {
-            len: super::narrow(header.len()).saturating_add(payload),
-            copied: 0,
-        }
+        let len = super::narrow(header.len()).saturating_add(payload);
+        Placed { len, copied: 0 }
     }
 
     /// Sets the length of the head, in both descriptions. The tail remains behind it, within the
@@ -135,7 +135,7 @@ impl XdrBufMut<'_> {
     fn fill_head(&mut self, bytes: &[u8]) {
         let base = self.buf().head().iov_base.cast::<u8>();
         // SAFETY: By the type invariants no other code accesses the head, so it does not overlap
-        // `bytes`. `place_inline` and `place_header` pass at most as many bytes as the head has.
+        // `bytes`. The callers pass at most as many bytes as the head has.
         unsafe { core::ptr::copy_nonoverlapping(bytes.as_ptr(), base, bytes.len()) };
     }
 

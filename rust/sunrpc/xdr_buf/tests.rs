@@ -325,7 +325,7 @@ mod cases {
         f.entries[2] = core::ptr::null_mut();
         f.rcv.flags = raw::XDRBUF_SPARSE_PAGES;
         assert_eq!(f.place(&message(0, len)?, 0).copied, 0);
-        super::super::fill_sparse(&f.buf())?;
+        f.buf().fill_sparse()?;
         assert!(f.entries.iter().all(|page| !page.is_null()));
         assert_eq!(f.entries[1], kept);
         let added = [f.entries[0], f.entries[2]];
@@ -408,6 +408,19 @@ mod cases {
             let mut f = Fixture::new(100, 0, 4096, 40)?;
             for buf in [&mut f.rcv, &mut f.private] {
                 buf.tail[0].iov_len = u32::MAX as usize - 99;
+            }
+            f.place(&message(0, len)?, chunk);
+            let end = f.memory.len() - UNUSED;
+            assert!(f.memory[end..].iter().all(|byte| *byte == BLANK));
+            // Without a chunk nothing is placed behind the head.
+            let end = if chunk == 0 { 100 } else { end };
+            assert!(f.memory[end..].iter().all(|byte| *byte == BLANK));
+        }
+        // A head that is longer than the memory.
+        for (len, chunk) in [(544, 4096), (8000, 0), (8000, 4096)] {
+            let mut f = Fixture::new(100, 0, 4096, 40)?;
+            for buf in [&mut f.rcv, &mut f.private] {
+                buf.head[0].iov_len = 1000;
             }
             assert_eq!(f.place(&message(0, len)?, chunk), Placed::default());
             assert!(f.memory.iter().all(|byte| *byte == BLANK));

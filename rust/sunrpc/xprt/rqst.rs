@@ -20,9 +20,9 @@ use core::ptr::NonNull;
 use kernel::bindings as k;
 use kernel::prelude::*;
 
-use super::super::xdr_buf::{self, XdrBuf};
+use super::super::xdr_buf::XdrBuf;
 use super::ops;
-use super::slot::Slot;
+use super::slot::{Slot, GROWTH};
 use super::transport::Transport;
 use crate::compat::casts::u32_as_usize;
 use crate::raw;
@@ -134,6 +134,7 @@ impl<'a, T: Transport> Rqst<'a, T> {
         let ([head], [tail]) = (&buf.head, &mut buf.tail);
         if head.iov_len > size {
             let room = self.slot().buffers.room.get();
+            let room = room.min(size.saturating_add(GROWTH));
             tail.iov_len = room.checked_sub(head.iov_len).ok_or(EMSGSIZE)?;
             // CAST: Far below 4 GiB.
             buf.buflen = buf.page_len.saturating_add(room as u32);
@@ -179,17 +180,6 @@ impl<'a, T: Transport> Rqst<'a, T> {
         // SAFETY: By the type invariants the request is alive. The member changes under the send
         // lock, which the caller holds. `ktime_get` has no preconditions after boot.
         unsafe { (*self.as_raw()).rq_xtime = k::ktime_get() };
-    }
-
-    /// Allocates the pages that the receiver of the reply did not provide (`XDRBUF_SPARSE_PAGES`).
-    /// The receiver owns them afterwards. May sleep; only in
-    /// [`Transport::prepare`](super::transport::Transport::prepare).
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`; the pages allocated so far stay in the buffer, and the next call keeps them.
-    pub(crate) fn fill_sparse(&self) -> Result {
-        xdr_buf::fill_sparse(&self.recv_buf())
     }
 }
 

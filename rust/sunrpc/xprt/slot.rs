@@ -127,7 +127,7 @@ impl<T: Transport> Slot<T> {
 /// SUNRPC computes the size of the buffer from the verifier of one reply, and the lengths of its
 /// description from that of a later reply, which may be of any server (`unx_validate()`). At least
 /// `RPC_MAX_AUTH_SIZE`, and a multiple of [`ALIGN`].
-const GROWTH: usize = 512;
+pub(super) const GROWTH: usize = 512;
 
 /// Alignment of call and reply inside a buffer, in bytes: the cache line of any machine. A peer may
 /// write to one of them by DMA while the processor accesses the other.
@@ -174,8 +174,7 @@ impl Drop for Memory {
 ///   reply.
 pub(super) struct Buffers {
     persistent: Memory,
-    /// The bytes that the head and the tail of the reply may use: [`GROWTH`] more than SUNRPC asks
-    /// for, or fewer.
+    /// The bytes that the head and the tail of the reply may use.
     pub(super) room: Cell<usize>,
     large: UnsafeCell<Option<Memory>>,
 }
@@ -188,15 +187,10 @@ impl Buffers {
     /// `ENOMEM`.
     pub(super) fn new(len: usize) -> Result<Self> {
         Ok(Self {
-            persistent: Memory::new(aligned(len).ok_or(ENOMEM)?, k::GFP_KERNEL | k::__GFP_ZERO)?,
+            persistent: Memory::new(aligned(len), k::GFP_KERNEL | k::__GFP_ZERO)?,
             room: Cell::new(0),
             large: UnsafeCell::new(None),
         })
-    }
-
-    /// Returns the persistent buffer, if it has `len` bytes.
-    fn persistent(&self, len: usize) -> Option<NonNull<u8>> {
-        (len <= self.persistent.len).then_some(self.persistent.start)
     }
 
     /// Allocates `len` bytes for the current RPC.
@@ -237,10 +231,11 @@ impl Buffers {
     }
 }
 
-/// Rounds `len` up to the alignment of a part. Returns `None` on overflow.
-fn aligned(len: usize) -> Option<usize> {
+/// Rounds `len` up to the alignment of a part. `len` is far below the limit of its type: SUNRPC
+/// computes four times a sum of 32 bits.
+fn aligned(len: usize) -> usize {
     // The alignment is a power of two.
-    len.checked_add(ALIGN - 1).map(|len| len & !(ALIGN - 1))
+    len.wrapping_add(ALIGN - 1) & !(ALIGN - 1)
 }
 
 /// Implements `buf_alloc`: sets `rq_buffer` and `rq_rbuffer`. Process context; may sleep.
@@ -266,15 +261,15 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
         let xprt = Xprt::<T>::from_raw((*rqst).rq_xprt);
         (xprt, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
     };
-    let call = aligned(call).ok_or(ENOMEM)?;
-    let reply = aligned(reply).ok_or(ENOMEM)?;
-    let total = call.checked_add(reply).ok_or(ENOMEM)?;
-    let Some(start) = slot.buffers.persistent(total) else {
+    let call = aligned(call);
+    let total = call.wrapping_add(aligned(reply));
+    let persistent = &slot.buffers.persistent;
+    if total > persistent.len {
         // SAFETY: The caller makes the same promise, and the slot contains the request.
         return unsafe { allocate_large(xprt, slot, (call, total)) };
-    };
-    // SAFETY: The task owns the request. `start` has room for `call` bytes and then the reply.
-    unsafe { set_buffers(slot, start, [call, slot.buffers.persistent.len]) };
+    }
+    // SAFETY: The task owns the request. `persistent` has room for the call and then the reply.
+    unsafe { set_buffers(slot, persistent.start, [call, persistent.len]) };
     Ok(())
 }
 
@@ -314,9 +309,8 @@ unsafe fn set_buffers<T: Transport>(slot: &Slot<T>, start: NonNull<u8>, [call, a
     // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
     // `call` bytes.
     unsafe {
-        let most = (*rqst).rq_rcvsize.saturating_add(GROWTH);
         // INVARIANT: The reply's buffer begins `call` bytes behind `start`.
-        slot.buffers.room.set(most.min(all.wrapping_sub(call)));
+        slot.buffers.room.set(all.wrapping_sub(call));
         (*rqst).rq_buffer = start.as_ptr().cast();
         (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
     }
