@@ -137,6 +137,11 @@ impl<C: Completions> Qp<C> {
         self.ident.note_established();
     }
 
+    /// Returns whether this is the first flushed Receive, and it was not expected.
+    fn is_first_flush(&self) -> bool {
+        !self.flushed.xchg(true, FullOrder)
+    }
+
     /// Handles the completion of a work request of the send queue.
     ///
     /// # Safety
@@ -227,9 +232,9 @@ impl<C: Completions> Qp<C> {
         }
         let error = WcError::of(wc);
         qp.progress.set_broken();
-        // The first flush is always reported, unless it was expected: it may be the only sign of an
-        // error that the device reports late or not at all.
-        if !error.is_flush() || qp.progress.take_fatal() || !qp.flushed.xchg(true, FullOrder) {
+        // The first flush is always reported: it may be the only sign of an error that the device
+        // reports late or not at all.
+        if !error.is_flush() || qp.progress.take_fatal() || qp.is_first_flush() {
             qp.consumer.broken(qp, error);
         }
     }
