@@ -99,8 +99,7 @@ impl XdrBufMut<'_> {
     /// Places the inline part of a message whose payload is a chunk.
     fn place_header(&mut self, inline: &[u8], chunk: u32) -> Placed {
         // XDR pads to four bytes. A chunk is not longer than the pages for which it was offered.
-        let chunk = chunk.min(self.buf().page_len());
-        let payload = chunk.checked_next_multiple_of(4).unwrap_or(chunk);
+        let payload = chunk.min(self.buf().page_len()).saturating_add(3) & !3;
         // A header has whole words. Bytes that follow them are padding of the payload.
         let header = inline.get(..inline.len() & !3).unwrap_or_default();
         if header.len() > self.room {
@@ -117,17 +116,16 @@ impl XdrBufMut<'_> {
     /// Sets the length of the head, in both descriptions. The tail remains behind it, within the
     /// memory. `len` is at most `room`.
     fn set_head(&mut self, len: usize) {
-        let left = self.room.saturating_sub(len);
         for buf in [self.rcv, self.private] {
             // SAFETY: By the type invariants no other code accesses the description.
             let buf = unsafe { &mut *buf };
             let ([head], [tail]) = (&mut buf.head, &mut buf.tail);
             let grown = len.saturating_sub(head.iov_len);
             tail.iov_base = tail.iov_base.wrapping_byte_add(grown);
-            tail.iov_len = tail.iov_len.min(left);
+            tail.iov_len = tail.iov_len.min(self.room.saturating_sub(len));
             head.iov_len = len;
-            let rest = buf.page_len.saturating_add(super::narrow(tail.iov_len));
-            buf.buflen = super::narrow(len).saturating_add(rest);
+            let rest = super::narrow(tail.iov_len.saturating_add(len));
+            buf.buflen = buf.page_len.saturating_add(rest);
         }
     }
 

@@ -133,8 +133,7 @@ impl<'a, T: Transport> Rqst<'a, T> {
         let (size, buf) = unsafe { ((*rqst).rq_rcvsize, &mut (*rqst).rq_rcv_buf) };
         let ([head], [tail]) = (&buf.head, &mut buf.tail);
         if head.iov_len > size {
-            let room = self.slot().buffers.room.get();
-            let room = room.min(size.saturating_add(GROWTH));
+            let room = usize::min(size.saturating_add(GROWTH), self.slot().buffers.room.get());
             tail.iov_len = room.checked_sub(head.iov_len).ok_or(EMSGSIZE)?;
             // CAST: Far below 4 GiB.
             buf.buflen = buf.page_len.saturating_add(room as u32);

@@ -256,8 +256,7 @@ pub(super) unsafe fn allocate<T: Transport>(task: NonNull<raw::rpc_task>) -> Res
             return Err(EIO);
         }
         let rqst = NonNull::new((*task.as_ptr()).tk_rqstp).ok_or(EIO)?;
-        let slot = Slot::<T>::from_rqst(rqst);
-        let rqst = rqst.as_ptr();
+        let (slot, rqst) = (Slot::<T>::from_rqst(rqst), rqst.as_ptr());
         let xprt = Xprt::<T>::from_raw((*rqst).rq_xprt);
         (xprt, slot, (*rqst).rq_callsize, (*rqst).rq_rcvsize)
     };
@@ -305,13 +304,12 @@ unsafe fn allocate_large<T: Transport>(
 /// - The caller runs in the task that owns the request in `slot`.
 /// - `start` points to `all` bytes, which are more than `call`.
 unsafe fn set_buffers<T: Transport>(slot: &Slot<T>, start: NonNull<u8>, [call, all]: [usize; 2]) {
-    let rqst = slot.as_rqst();
     // SAFETY: By the safety requirements the task owns the request, and `start` points to more than
     // `call` bytes.
     unsafe {
         // INVARIANT: The reply's buffer begins `call` bytes behind `start`.
         slot.buffers.room.set(all.wrapping_sub(call));
-        (*rqst).rq_buffer = start.as_ptr().cast();
-        (*rqst).rq_rbuffer = start.add(call).as_ptr().cast();
+        (*slot.as_rqst()).rq_buffer = start.as_ptr().cast();
+        (*slot.as_rqst()).rq_rbuffer = start.add(call).as_ptr().cast();
     }
 }
