@@ -168,15 +168,16 @@ impl ReplySlots<'_> {
     fn pass_message(&mut self) {
         // SAFETY: By the type invariants only this thread accesses the request. The pages of its
         // message follow each other in `rq_respages`, so that the new `rq_next_page` is not behind
-        // the end. NFSv2 has the pointer to the page of a link elsewhere, not between the two.
+        // the end. NFSv2 has the pointer to the page of a link elsewhere, not between the two: then
+        // `counted` has no meaning, and may wrap.
         unsafe {
             let (rqst, message) = (self.0, &raw const (*self.0).rq_res);
             let (pages, next) = ((*message).pages, (*rqst).rq_next_page);
             let len = u32_as_usize((*message).page_base) + u32_as_usize((*message).page_len);
-            let counted = next.addr().wrapping_sub(pages.addr()) / size_of::<usize>() * PAGE_SIZE;
+            let counted = next.addr().wrapping_sub(pages.addr()) / size_of::<usize>();
             let end = pages.wrapping_add(len.div_ceil(PAGE_SIZE));
             let beyond = next < end && end <= (*rqst).rq_page_end;
-            if len > counted && beyond && (*message).page_len != 0 {
+            if len > counted.wrapping_mul(PAGE_SIZE) && beyond && (*message).page_len != 0 {
                 (*rqst).rq_next_page = end;
             }
         }

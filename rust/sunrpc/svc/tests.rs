@@ -192,10 +192,18 @@ mod suite {
         let mut call = 9;
         // CAST: the size of a page.
         let page = PAGE_SIZE as u32;
-        for (len, counted, taken) in [(0, 1, 1), (2 * page - 4, 2, 3), (2 * page - 4, 4, 4)] {
+        // The pages of a message begin in the second slot, but for links of NFSv2.
+        let cases = [
+            (1, 0, 1, 1),
+            (1, 2 * page - 4, 2, 3),
+            (1, 2 * page - 4, 4, 4),
+            (1 << 20, page, 2, 2),
+            (-(1 << 20), page, 2, 2),
+        ];
+        for (at, len, counted, taken) in cases {
             let mut thread = Thread::new()?;
             let mut pages = KVec::new();
-            thread.rqst.rq_res.pages = thread.rqst.rq_respages.wrapping_add(1);
+            thread.rqst.rq_res.pages = thread.rqst.rq_respages.wrapping_offset(at);
             (thread.rqst.rq_res.page_base, thread.rqst.rq_res.page_len) = (4, len);
             let reply = thread.reply(counted, &mut call).ok_or(EINVAL)?;
             reply.take(&mut pages)?;
