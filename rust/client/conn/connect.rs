@@ -290,8 +290,7 @@ pub(in crate::client) fn retry_unreported(
     use ConnectError::{BadAddress, HostUnreachable, Refused, Unreachable};
     match (has_worked(xprt), error) {
         // The mount command needs the error at once, unless another local address may do, which has
-        // had no attempt since the server answered last. After a
-        // timeout SUNRPC asks again anyway.
+        // had no attempt since the server answered last. After a timeout SUNRPC asks again anyway.
         (false, BadAddress | Unreachable | HostUnreachable) => {
             let (client, addr) = (xprt.data(), xprt.addr());
             let left = u32_as_usize(client.misses()) < client.local_addrs(&addr).count();

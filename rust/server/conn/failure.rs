@@ -174,8 +174,8 @@ pub(crate) struct Silence {
     retired: u64,
     /// Work requests were outstanding at the latest check.
     outstanding: bool,
-    /// Consecutive checks that found work requests outstanding and no new completion since the one
-    /// before, or answers to backchannel calls outstanding and no credit.
+    /// Consecutive checks that found work requests outstanding, as the check before had, and no new
+    /// completion, or answers to backchannel calls outstanding and no credit.
     stuck: u32,
     /// Consecutive checks that found no new message.
     pub(super) silent: u32,
