@@ -140,6 +140,7 @@ void h_short_of_one(void)
 	h_expect(!h_answered(third), "no call waits for pages");
 	h_live(3 * LOOK + LOOK / 2);
 	h_expect(h_answered(third), "the call that waits for pages is not answered");
+	h_expect(h_warnings == 1, "%u connections are closed", h_warnings);
 	has = less;
 	release();
 	h_expect(h_answered(first), "the connection with fewer pages is closed");
