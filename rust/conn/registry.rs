@@ -124,8 +124,7 @@ impl Registry {
         net: u64,
         peer: Peer,
     ) -> Result<Registered> {
-        let id = self.last.fetch_add(1, Relaxed) + 1;
-        let entry = Entry::new(id, role, net, peer)?;
+        let entry = Entry::new(self.last.fetch_add(1, Relaxed) + 1, role, net, peer)?;
         let noio = MemallocScope::noio();
         self.entries.lock().push(entry.clone(), GFP_KERNEL)?;
         drop(noio);

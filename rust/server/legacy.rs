@@ -345,8 +345,7 @@ impl Quirks {
     /// Returns the XID of a reply that the requester has not finished reading in time, and the kind
     /// of breach.
     pub(crate) fn overdue(&self) -> Option<(u32, RequesterBreach)> {
-        let xid = self.replies.overdue()?;
-        Some((xid, RequesterBreach::NoDone))
+        Some((self.replies.overdue()?, RequesterBreach::NoDone))
     }
 
     /// Returns the number of pages of the budget that the replies use.
@@ -383,10 +382,8 @@ fn without_padding<R: Role>(
         return Ok(None);
     };
     let copied = copy_without_padding(bytes, header, &mut copy);
-    let copied = copied.map_err(|why| {
-        let why = Reason::Padding(why.text());
-        intake::refuse(Version::One, header.xid(), why)
-    })?;
+    let copied = copied
+        .map_err(|why| intake::refuse(Version::One, header.xid(), Reason::Padding(why.text())))?;
     if copied.is_err() {
         conn.force_close();
         return Ok(None);

@@ -85,7 +85,8 @@ impl From<EncodeError> for PrepareError {
 }
 
 /// Prepares a call for the connection of its slot. A call in progress is left alone, and no reply
-/// to it is accepted any more. Does not sleep, unless the driver of the device does.
+/// to it is accepted any more if the new encoding may expect another reply. Does not sleep, unless
+/// the driver of the device does.
 ///
 /// # Errors
 ///
@@ -97,7 +98,9 @@ pub(in crate::client) fn prepare(
 ) -> Result<(), PrepareError> {
     let slot: &Slot = rqst.slot().data();
     let mut locked = slot.lock();
-    locked.stale = locked.is_sent(locked.epoch);
+    if locked.is_sent(locked.epoch) {
+        locked.stale = may_expect_another(rqst);
+    }
     // ORDERING: a connection is marked as closed before its sweep takes this lock. Either the sweep
     // finds the phase Preparing, or this thread sees the mark.
     let ep = locked.ep.as_ref().filter(|ep| !ep.is_closed());
@@ -112,6 +115,13 @@ pub(in crate::client) fn prepare(
     marshal(ep, rqst, contents, stats)?;
     locked.set_prepared(slot);
     Ok(())
+}
+
+/// Returns whether the new encoding of a call may expect another reply: the head of a reply with
+/// pages may have another length, and RPCSEC_GSS another sequence number.
+#[cold]
+fn may_expect_another(rqst: &Rqst<'_, Client>) -> bool {
+    rqst.recv_buf().page_len() != 0 || rqst.data_touch()
 }
 
 /// Prepares a call without the lock of its slot. May sleep.

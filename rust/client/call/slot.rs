@@ -99,8 +99,7 @@ pub(crate) struct Slot {
 /// - The contents have no regions in the phases Idle, Preparing and Withdrawn.
 /// - `parked` holds the RPC's pin in phase Fencing, and in no other.
 pub(super) struct Locked {
-    /// The connection, from when it is established until the slot is swept. An RPC borrows the
-    /// connection here, and so takes no reference of its own.
+    /// The connection, from when it is established until the slot is swept. RPCs borrow it here.
     pub(super) ep: Option<Arc<Endpoint>>,
     pub(super) contents: Contents,
     phase: Phase,
@@ -108,7 +107,7 @@ pub(super) struct Locked {
     /// In phase Sent: the reply arrived when SUNRPC no longer waited for it. The peer has finished
     /// with the call, and counts its credit as free.
     pub(super) answered: bool,
-    /// In phase Sent: SUNRPC has encoded the call again since, for the next connection.
+    /// In phase Sent: SUNRPC has encoded the call again since, and may expect another reply.
     pub(super) stale: bool,
     /// The RPC that the end of the local invalidation completes.
     parked: Option<(Parked<Client>, Ending)>,
@@ -414,6 +413,7 @@ impl Locked {
     pub(super) fn reset(&mut self) {
         self.contents.reset();
         self.answered = false;
+        self.stale = false;
         self.phase = Phase::Idle;
     }
 

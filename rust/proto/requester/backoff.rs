@@ -57,7 +57,6 @@ impl Outage {
         let spread = (random >> 16) % SPREAD_MS;
         let end = self.asked.saturating_add(wait).saturating_add(spread);
         let first = self.attempt.saturating_add(self.pause() / 2);
-        let in_time = self.now < end && first <= end;
-        in_time.then(|| self.next(random).min(end))
+        (self.now < end && first <= end).then(|| self.next(random).min(end))
     }
 }
