@@ -102,10 +102,8 @@ impl SockAddr {
         if bytes.len() < size_of::<bindings::sa_family_t>() {
             return Err(EINVAL);
         }
-        storage
-            .get_mut(..bytes.len())
-            .ok_or(EINVAL)?
-            .copy_from_slice(bytes);
+        let used = storage.get_mut(..bytes.len()).ok_or(EINVAL)?;
+        used.copy_from_slice(bytes);
         // INVARIANT: `get_mut` has compared the lengths. The bytes behind are still zero.
         Ok(Self {
             storage,

@@ -315,9 +315,7 @@ pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
         trace::peer_remembered(peer_of(xprt), memory);
-        xprt.data()
-            .context
-            .peers
-            .note(xprt.net(), &xprt.addr(), memory);
+        let peers = &xprt.data().context.peers;
+        peers.note(xprt.net(), &xprt.addr(), memory);
     }
 }

@@ -139,9 +139,8 @@ impl Extents {
     /// Returns the number of bytes in all. It saturates; plans are made only of lengths whose sum
     /// fits.
     pub const fn len(&self) -> u32 {
-        self.head
-            .saturating_add(self.pages)
-            .saturating_add(self.tail)
+        let before = self.head.saturating_add(self.pages);
+        before.saturating_add(self.tail)
     }
 
     /// Returns the number of bytes of the head, the first of which is the first byte of the head.

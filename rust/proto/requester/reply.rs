@@ -190,9 +190,8 @@ pub fn check_chunk(
             return Err(Violation::Gap);
         }
         short |= segment.length < room;
-        total = total
-            .checked_add(segment.length)
-            .ok_or(Violation::Overflow)?;
+        let sum = total.checked_add(segment.length);
+        total = sum.ok_or(Violation::Overflow)?;
     }
     let more = offered.next();
     more.map_or(Ok(total), |_| Err(Violation::SegmentCount))

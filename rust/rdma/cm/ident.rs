@@ -193,11 +193,7 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        let addr = unsafe {
-            (&raw const (*id).route.addr.src_addr)
-                .cast::<Storage>()
-                .read()
-        };
+        let addr = unsafe { *(&raw const (*id).route.addr.src_addr).cast::<Storage>() };
         SockAddr::from_storage(addr)
     }
 
@@ -208,11 +204,7 @@ impl OwnedId {
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
         // is half written, which is harmless.
-        let addr = unsafe {
-            (&raw const (*id).route.addr.dst_addr)
-                .cast::<Storage>()
-                .read()
-        };
+        let addr = unsafe { *(&raw const (*id).route.addr.dst_addr).cast::<Storage>() };
         SockAddr::from_storage(addr)
     }
 }

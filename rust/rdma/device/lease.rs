@@ -188,8 +188,7 @@ impl Drop for Lease {
             self.entry.unused.complete_all();
         }
         // This is not the last reference to the handler, whose destructor can do anything.
-        leases
-            .handlers
-            .retain(|changed| !Arc::ptr_eq(changed, &self.changed));
+        let handlers = &mut leases.handlers;
+        handlers.retain(|changed| !Arc::ptr_eq(changed, &self.changed));
     }
 }

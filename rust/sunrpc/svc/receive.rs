@@ -85,9 +85,8 @@ impl Layout {
 
     /// Returns the length of the message.
     pub(super) fn len(&self) -> usize {
-        self.head
-            .saturating_add(self.pages)
-            .saturating_add(self.tail)
+        let before = self.head.saturating_add(self.pages);
+        before.saturating_add(self.tail)
     }
 }
 
@@ -142,7 +141,7 @@ impl<'a, X> Incoming<'a, X> {
     ///
     /// The replies of this transport leave no foreign pages ([`Reply::new`]), so this checks only
     /// if the thread last served another transport. SUNRPC itself receives a deferred call: the
-    /// pages for its reply are checked only when the reply is sent.
+    /// pages for its reply are checked only when the reply is sent, which a dropped call lacks.
     ///
     /// [`Reply::new`]: super::reply::Reply::new
     pub(super) fn owns_reply_pages(&self) -> bool {

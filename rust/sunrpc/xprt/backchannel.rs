@@ -220,10 +220,8 @@ impl Pool {
 
     /// Takes a free request.
     fn take(&self) -> Option<&BcRequest> {
-        self.0
-            .iter()
-            .map(|request| &**request)
-            .find(|request| request.take())
+        let mut requests = self.0.iter().map(|request| &**request);
+        requests.find(|request| request.take())
     }
 
     /// Returns why there is no free request for a call of this connection.

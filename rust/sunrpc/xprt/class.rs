@@ -65,9 +65,8 @@ impl Class {
 
     /// Returns the queue for connecting; null if the transports of the class do not connect.
     pub(super) fn connect_queue(&self) -> *mut k::workqueue_struct {
-        self.connect
-            .as_ref()
-            .map_or(core::ptr::null_mut(), Queue::as_ptr)
+        let queue = self.connect.as_ref();
+        queue.map_or(core::ptr::null_mut(), Queue::as_ptr)
     }
 
     pub(super) fn destroy_queue(&self) -> *mut k::workqueue_struct {

@@ -96,9 +96,8 @@ impl Single {
         // CAST: two small constants.
         let header = self.version.min_header().saturating_add(chunk) as u32;
         let rest = self.len.saturating_sub(self.behind);
-        header
-            .saturating_add(self.written.start)
-            .saturating_add(rest)
+        let first = header.saturating_add(self.written.start);
+        first.saturating_add(rest)
     }
 
     /// Returns the RDMA Write.
