@@ -169,6 +169,8 @@ const SEND_WR_PER_CALL: u32 = 3;
 /// The maximum number of memory regions for an RDMA Read that would fit one region if the device's
 /// addresses of its first and last page kept the offset of the memory.
 pub(crate) const REGIONS_PER_READ: u32 = 3;
+/// The maximum number of pages of a memory region for an RDMA Read.
+pub(crate) const REGION_PAGES: u32 = 256;
 /// Work requests for a probe.
 const PROBES: u32 = 1;
 /// Receives that are reposted together.
@@ -232,6 +234,10 @@ impl Sizes {
                 },
                 write_wrs: most,
                 sges,
+                read_pages: match device.reads_need_regions {
+                    true => device.max_frmr_depth.min(REGION_PAGES),
+                    false => sges,
+                },
                 // CAST: a small constant.
                 page_shift: PAGE_SHIFT as u32,
                 // The reply's terms decide whether the requester accepts it.
@@ -284,13 +290,17 @@ mod tests {
     }
 
     /// Checks that a device serves the largest payload in one segment, in both directions.
-    fn serves_payload(device: &device::Limits) {
-        let Some(sizes) = Sizes::new(&CONFIG, device) else {
+    fn serves_payload(max_payload: u32, device: &device::Limits) {
+        let config = ConnConfig {
+            max_payload,
+            ..CONFIG
+        };
+        let Some(sizes) = Sizes::new(&config, device) else {
             panic!("{device:?} is found unfit");
         };
-        let needed = sizes.limits.work_requests(1, u64::from(CONFIG.max_payload));
-        assert!(needed <= u64::from(sizes.limits.read_wrs));
-        assert!(needed <= u64::from(sizes.limits.write_wrs));
+        let (limits, payload) = (&sizes.limits, u64::from(max_payload));
+        assert!(limits.read_requests(1, payload) <= u64::from(limits.read_wrs));
+        assert!(limits.write_requests(1, payload) <= u64::from(limits.write_wrs));
         assert!(sizes.queues.send_wr + DRAIN_SEND_WRS <= device.max_qp_wr);
         let regions = REGIONS_PER_READ * sizes.limits.read_wrs;
         assert!(!device.reads_need_regions || 2 * regions <= sizes.queues.send_wr / 4 * 3);
@@ -300,8 +310,17 @@ mod tests {
 
     #[test]
     fn largest_payload_fits_the_devices_of_the_lab() {
-        serves_payload(&device(16384, 32, 32, false));
-        serves_payload(&device(32768, 6, 1, true));
+        for max_payload in [1 << 20, 4 << 20] {
+            serves_payload(max_payload, &device(16384, 32, 32, false));
+            serves_payload(max_payload, &device(32768, 6, 1, true));
+        }
+    }
+
+    #[test]
+    fn largest_payload_of_linux_fits_adapters_with_few_elements() {
+        // Intel's X722, and QLogic's qedr over iWARP.
+        serves_payload(1 << 20, &device(895, 3, 1, true));
+        serves_payload(1 << 20, &device(32767, 4, 4, true));
     }
 
     #[test]

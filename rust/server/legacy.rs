@@ -15,6 +15,7 @@ use kernel::sync::Arc;
 use super::call::budget::Permit;
 use super::call::context::Call;
 use super::call::in_flight::{lane, InFlight};
+use super::config::REGION_PAGES;
 use crate::conn::role::{ConnOf, QpOf, Role};
 use crate::conn::traced;
 use crate::observe::requester;
@@ -40,8 +41,6 @@ mod read_chunks;
 
 use read_chunks::{Place, ReadChunkReplies, ReadChunkReply, Stage};
 
-/// The maximum number of pages of a memory region.
-const REGION_PAGES: u32 = 256;
 /// The memory regions of a connection that permits replies as read chunks.
 const REGIONS: u32 = 32;
 

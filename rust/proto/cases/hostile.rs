@@ -31,6 +31,7 @@ pub(super) const LIMITS: Limits = Limits {
     read_wrs: 64,
     write_wrs: 64,
     sges: 30,
+    read_pages: 30,
     page_shift: 12,
     remote_invalidation: true,
 };

@@ -286,7 +286,7 @@ fn check_lengths() -> Check {
 
 /// Work requests are counted for the worst alignment of the local pages.
 fn check_work() -> Check {
-    // Scatter/gather elements, segments, bytes, work requests.
+    // Pages of an RDMA Read, segments, bytes, RDMA Reads.
     const WORK: [(u32, u32, u64, u64); 8] = [
         (1, 0, 0, 0),
         (1, 1, 1, 2),
@@ -298,11 +298,11 @@ fn check_work() -> Check {
         (0, 1, 1, u64::MAX),
     ];
     for (sges, segments, bytes, want) in WORK {
-        let limits = Limits { sges, ..LIMITS };
-        ensure!(
-            limits.work_requests(segments, bytes) == want,
-            "work requests"
-        );
+        let limits = Limits {
+            read_pages: sges,
+            ..LIMITS
+        };
+        ensure!(limits.read_requests(segments, bytes) == want, "RDMA Reads");
     }
     // A byte of the head, those of three pages, and a byte of the tail.
     const WRITTEN: [(u32, u32, u64, u64); 4] = [
@@ -327,7 +327,7 @@ fn check_work() -> Check {
         // Two segments, 16 pages: 2 + 18.
         let limits = Limits {
             read_wrs,
-            sges: 1,
+            read_pages: 1,
             ..LIMITS
         };
         let call = call(bytes, &limits);

@@ -184,7 +184,7 @@ impl<'a> Call<'a> {
         self.add_reads(limits.max_call)
             .and_then(|()| self.check_header())
             .map_err(Unfit::Reads)?;
-        if limits.work_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
+        if limits.read_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
             return Err(Unfit::ReadWork);
         }
         Ok(())

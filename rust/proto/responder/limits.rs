@@ -22,8 +22,10 @@ pub struct Limits {
     pub read_wrs: u32,
     /// The maximum number of work requests for the RDMA Writes of one reply.
     pub write_wrs: u32,
-    /// The maximum number of scatter/gather elements in a work request. Each lies within a page.
+    /// The maximum number of scatter/gather elements in an RDMA Write. Each lies within a page.
     pub sges: u32,
+    /// The maximum number of pages that an RDMA Read can place its bytes in.
+    pub read_pages: u32,
     /// The binary logarithm of the size of a page.
     pub page_shift: u32,
     /// Both peers support remote invalidation.
@@ -42,16 +44,21 @@ impl Limits {
         }
     }
 
+    /// Returns a sufficient number of RDMA Reads to fetch `bytes` bytes from `segments` segments of
+    /// the requester.
+    pub fn read_requests(&self, segments: u32, bytes: u64) -> u64 {
+        self.work_requests(segments, bytes, self.read_pages)
+    }
+
     /// Returns a sufficient number of work requests to move `bytes` bytes to or from `segments`
     /// segments of the requester, wherever they begin within one run of local pages.
     ///
     /// A segment of `n` bytes touches at most `n / page + 2` pages, and takes one work request for
-    /// the first of them and for each `sges` further ones.
-    pub fn work_requests(&self, segments: u32, bytes: u64) -> u64 {
+    /// the first of them and for each `most` further ones.
+    fn work_requests(&self, segments: u32, bytes: u64, most: u32) -> u64 {
         let pages = bytes.checked_shr(self.page_shift).unwrap_or(0);
         let further = pages.saturating_add(u64::from(segments));
-        let sges = u64::from(self.sges);
-        let full = further.checked_div(sges).unwrap_or(u64::MAX);
+        let full = further.checked_div(u64::from(most)).unwrap_or(u64::MAX);
         full.saturating_add(u64::from(segments))
     }
 
@@ -65,7 +72,7 @@ impl Limits {
             return 0;
         }
         let seams = 2u64.checked_shl(self.page_shift).unwrap_or(u64::MAX);
-        self.work_requests(segments, bytes.saturating_add(seams))
+        self.work_requests(segments, bytes.saturating_add(seams), self.sges)
     }
 }
 

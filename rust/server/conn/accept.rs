@@ -33,13 +33,11 @@ use crate::rdma::pd::Pd;
 use crate::server::call::context::Calls;
 use crate::server::call::in_flight;
 use crate::server::call::queue::ReadyQueue;
-use crate::server::config::{ConnConfig, Sizes, TRAFFIC_CLASS};
+use crate::server::config::{ConnConfig, Sizes, REGION_PAGES, TRAFFIC_CLASS};
 use crate::server::log;
 use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::wire::cm_private::Settings;
 
-/// The maximum number of pages of a memory region.
-const REGION_PAGES: u32 = 256;
 /// The number of every connection: a responder's transport has only one.
 const EPOCH: u32 = 1;
 

@@ -98,6 +98,6 @@ impl<'a> Call<'a> {
 /// requests than there are.
 #[inline(always)]
 fn fits_reads(length: u32, limits: &Limits) -> bool {
-    let requests = limits.work_requests(1, u64::from(length));
+    let requests = limits.read_requests(1, u64::from(length));
     length != 0 && requests <= u64::from(limits.read_wrs)
 }

@@ -25,6 +25,7 @@ pub const LIMITS: Limits = Limits {
     read_wrs: 12,
     write_wrs: 12,
     sges: 2,
+    read_pages: 2,
     page_shift: 6,
     remote_invalidation: true,
 };
@@ -169,7 +170,7 @@ fn few_reads(bytes: &[Byte]) -> bool {
     let runs = bytes.chunk_by(|a, b| segment(a) == segment(b));
     let reads: Vec<_> = runs.filter(|run| segment(&run[0]).is_some()).collect();
     let total = reads.iter().map(|read| read.len() as u64).sum();
-    LIMITS.work_requests(reads.len() as u32, total) <= u64::from(LIMITS.read_wrs)
+    LIMITS.read_requests(reads.len() as u32, total) <= u64::from(LIMITS.read_wrs)
 }
 
 fn few_writes(lists: &Lists<'_>) -> bool {
