@@ -190,7 +190,8 @@ pub(super) struct Sizes {
 /// Why a device cannot be used, as logged: it lacks `IB_DEVICE_MEM_MGT_EXTENSIONS`.
 const NO_FAST_REGISTRATION: &str = "it has no fast memory registration";
 /// [`MAX_SEGMENTS`] memory regions do not hold the payload that NFS may use, with head and tail.
-pub(super) const REGIONS_TOO_SMALL: &str = "its memory regions are too small";
+pub(super) const REGIONS_TOO_SMALL: &str =
+    "its memory regions are too small, or lack this page size";
 /// The queues cannot hold a single request, or the send queue cannot hold the longest chain.
 const QUEUES_TOO_SHORT: &str = "its queues are too short";
 

@@ -14,6 +14,7 @@ use kernel::prelude::*;
 use kernel::types::Opaque;
 
 use crate::compat::limit;
+use crate::mem::PAGE;
 use crate::raw as bindings;
 use crate::text::StackString;
 
@@ -36,7 +37,8 @@ pub(crate) struct Limits {
     pub(crate) max_sge: u32,
     /// Number of scatter/gather entries of an RDMA Read.
     pub(crate) max_read_sge: u32,
-    /// Number of pages of a fast-registration memory region.
+    /// Number of pages of a fast-registration memory region; 0 if the device lacks regions with
+    /// the page size of this kernel.
     pub(crate) max_frmr_depth: u32,
     /// Number of RDMA Reads that a queue pair serves at the same time.
     pub(crate) max_qp_rd_atom: u8,
@@ -100,7 +102,10 @@ impl Device {
             max_qp_wr: limit(attrs.max_qp_wr),
             max_sge: limit(attrs.max_send_sge),
             max_read_sge: limit(attrs.max_sge_rd),
-            max_frmr_depth: attrs.max_fast_reg_page_list_len,
+            max_frmr_depth: match attrs.page_size_cap & u64::from(PAGE) {
+                0 => 0,
+                _ => attrs.max_fast_reg_page_list_len,
+            },
             // CAST: limited to 255 by `min`.
             max_qp_rd_atom: limit(attrs.max_qp_rd_atom).min(u8::MAX.into()) as u8,
             // CAST: limited to 255 by `min`.

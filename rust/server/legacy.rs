@@ -127,10 +127,10 @@ impl Quirks {
         self.reads.store(reads.into(), Relaxed);
         let limits = pd.limits();
         let served = wanted.min(limits.max_qp_rd_atom);
-        if READ_CHUNKS.get() == 0 || has_private_data || served == 0 {
+        let depth = limits.max_frmr_depth.min(REGION_PAGES);
+        if READ_CHUNKS.get() == 0 || has_private_data || served == 0 || depth == 0 {
             return Ok(0);
         }
-        let depth = limits.max_frmr_depth.min(REGION_PAGES);
         let pool = MrPool::new(pd.clone(), depth, Kind::Plain, REGIONS)?;
         self.replies.enable(pool)?;
         Ok(served)

@@ -17,6 +17,7 @@ int h_step_error(enum h_step step)
 }
 
 unsigned int h_region_depth = 512;
+u64 h_page_sizes = PAGE_SIZE;
 static struct ib_client *clients[2];
 
 static struct h_device *device_of(struct ib_device *device)
@@ -32,6 +33,7 @@ void h_object(struct ib_device *device, int change)
 void h_device_attributes(struct ib_device *device)
 {
 	device->attrs = (struct ib_device_attr) {
+		.page_size_cap = h_page_sizes,
 		.max_qp_wr = 32768,
 		.max_send_sge = 30,
 		.max_recv_sge = 32,

@@ -187,6 +187,7 @@ void h_device_add(void *which);
 void h_device_remove(void *which);
 /* A port of the first device gets or loses its link; runs all threads. */
 void h_port_set(u32 port, bool up);
+extern u64 h_page_sizes;	/* the page sizes of regions, a bit for each */
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 

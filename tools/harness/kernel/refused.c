@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of work requests that the driver refuses. Nothing completes then, so only the refusal
- * shows the module that the connection is to be closed. And of swap, which the module refuses.
+ * shows the module that the connection is to be closed. And of swap and of devices that the module
+ * refuses.
  */
 #include "harness.h"
 
@@ -68,4 +69,21 @@ void h_swap_refused(void)
 	h_expect(rpc->released && rpc->status == -EIO, "a call for swap ends with %d", rpc->status);
 	h_rpc_free(rpc);
 	h_end();
+}
+
+/* A region would have pages of another size than the device takes them for. */
+void h_pages_unknown(void)
+{
+	struct h_rpc *rpc;
+
+	h_page_sizes = SZ_2M;
+	h_begin();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, RPC_TASK_SOFTCONN);
+	h_live(100);
+	h_expect(rpc->released && rpc->status == -EPROTO, "a mount ends with %d", rpc->status);
+	h_expect(!h_connections, "the device is used");
+	h_rpc_free(rpc);
+	h_end();
+	h_page_sizes = PAGE_SIZE;
 }

@@ -72,6 +72,7 @@ void h_class_refused(void);
 void h_class_refused_mounted(void);
 void h_invalidation_refused(void);
 void h_swap_refused(void);
+void h_pages_unknown(void);
 
 /* --- held.c --- */
 void h_callback_replies_held(void);

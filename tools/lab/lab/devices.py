@@ -41,6 +41,10 @@ of an RDMA Read; the work requests of a queue; the entries of a completion queue
 that the device serves at a time, and those that it may have outstanding. For a value with \\* the
 driver asks its device; the number here is assumed, from the driver's own bound if it has one.
 
+A memory region has pages of the kernel's size. A device whose page sizes do not include this size
+is refused by a client, and over iWARP by a server: on a kernel with pages of 64 KiB, those of irdma
+and ionic. Page sizes are a sum of powers of two.
+
 """
 _RUNS = """
 Runs

@@ -125,7 +125,7 @@ SMALLEST = {
 }
 #: Limits that are too small for the client, and the reason in its log.
 TOO_SMALL = {
-    "max_fast_reg_page_list_len": (1, "its memory regions are too small"),
+    "max_fast_reg_page_list_len": (1, "its memory regions are too small, or lack this page size"),
     "max_qp_wr": (47, "its queues are too short"),
     "max_cqe": (72, "its queues are too short"),
 }
