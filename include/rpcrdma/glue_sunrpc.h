@@ -12,6 +12,7 @@
 #include <linux/workqueue.h>
 
 bool rr_xprt_abandoned(const struct rpc_xprt *xprt);
+bool rr_xprt_added(const struct rpc_xprt *xprt);
 void rr_xprt_clear_connecting(struct rpc_xprt *xprt);
 void rr_synchronize_rcu_tasks(void);
 void rr_init_connect_work(struct delayed_work *connect, work_func_t func);

@@ -13,6 +13,12 @@ bool rr_xprt_abandoned(const struct rpc_xprt *xprt)
 	return kref_read(&xprt->kref) == 0;
 }
 
+/* The list head was initialised by xprt_init(). A removed transport still has its links. */
+bool rr_xprt_added(const struct rpc_xprt *xprt)
+{
+	return !list_empty(&xprt->xprt_switch);
+}
+
 void rr_xprt_clear_connecting(struct rpc_xprt *xprt)
 {
 	xprt_clear_connecting(xprt);

@@ -296,8 +296,10 @@ pub(in crate::client) fn retry_unreported(
             let left = u32_as_usize(client.misses()) < client.local_addrs(&addr).count();
             left.then_some(outage.now)
         }
-        (true, Refused | Unreachable | HostUnreachable) => decision(outage).again(HOLD, random),
-        // SUNRPC asks again at once, or never.
+        (true, Refused | Unreachable | HostUnreachable) if xprt.is_added() => {
+            decision(outage).again(HOLD, random)
+        }
+        // SUNRPC asks again at once, or never. A mount may wait for the test of a transport.
         _ => None,
     }
 }

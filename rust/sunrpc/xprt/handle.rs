@@ -239,6 +239,13 @@ impl<T: Transport> Xprt<T> {
         unsafe { (*self.as_raw()).main }
     }
 
+    /// Returns whether SUNRPC has added the transport to a mount. It tests some transports before
+    /// (`trunkdiscovery`, pNFS).
+    pub(crate) fn is_added(&self) -> bool {
+        // SAFETY: The transport is alive.
+        unsafe { raw::rr_xprt_added(self.as_raw()) }
+    }
+
     fn state_bits(&self) -> usize {
         // SAFETY: The transport is alive. As `test_bit()` of C does, this reads the member once.
         unsafe { (&raw const (*self.as_raw()).state).read_volatile() }
@@ -358,10 +365,8 @@ impl<T: Transport> Xprt<T> {
 
     /// Returns slot number `index`.
     pub(crate) fn slot(&self, index: u32) -> Option<&Slot<T>> {
-        self.state
-            .slots
-            .get(u32_as_usize(index))
-            .map(|slot| &**slot)
+        let slot = self.state.slots.get(u32_as_usize(index))?;
+        Some(slot)
     }
 
     /// Waits until all handles are dropped. The caller guarantees that no further handle is made.

@@ -271,9 +271,11 @@ pub(super) unsafe extern "C" fn destroy_worker<T: Transport>(work: *mut k::work_
     connect::cancel(this);
     this.data().destroy(this);
     // SAFETY: SUNRPC has no reference left, and all workers of the transport are cancelled.
-    unsafe { dismantle(xprt) };
-    // SAFETY: `create` took the reference.
-    unsafe { k::module_put(module) };
+    // `create` took the reference to the module.
+    unsafe {
+        dismantle(xprt);
+        k::module_put(module);
+    }
 }
 
 /// Frees a transport. Sleeps until the last handle is dropped.

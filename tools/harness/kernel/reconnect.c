@@ -200,3 +200,35 @@ void h_resized(void)
 	h_check_breaches();
 	h_end();
 }
+
+/* Returns whether a call that needs a connection fails within five seconds. */
+static bool fails_soon(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+	bool soon;
+
+	h_rpc_start(rpc, RPC_TASK_SOFTCONN);
+	h_live(5000);
+	soon = rpc->released;
+	h_live(10 * 1000);
+	h_expect(rpc->released && rpc->status == -ECONNREFUSED, "the call ends with %d",
+		 rpc->status);
+	h_rpc_free(rpc);
+	return soon;
+}
+
+/*
+ * Calls of a mount wait for a server that refuses. The test of a transport that a mount does not
+ * have yet does not wait: a mount command may wait for the test.
+ */
+void h_tested(void)
+{
+	h_begin();
+	h_xprt->main = 0;
+	h_answer.refuse = true;
+	h_expect(!fails_soon(), "a call of a mount fails at once");
+	list_del_init(&h_xprt->xprt_switch);
+	h_expect(fails_soon(), "the test of a transport that is added waits");
+	h_answer.refuse = false;
+	h_end();
+}

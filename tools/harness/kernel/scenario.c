@@ -281,6 +281,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "lost_and_idle", h_lost_and_idle },
 	{ "grant_before_use", h_grant_before_use },
 	{ "resized", h_resized },
+	{ "tested", h_tested },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "bounced_calls", h_bounced_calls },

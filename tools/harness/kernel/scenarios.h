@@ -10,6 +10,7 @@ void h_idle_without_memory(void);
 void h_lost_and_idle(void);
 void h_grant_before_use(void);
 void h_resized(void);
+void h_tested(void);
 
 /* --- late.c --- */
 void h_reads_late(void);

@@ -61,12 +61,17 @@ struct rpc_xprt *h_xprt_create(void)
 	return xprt_create_transport(&args);
 }
 
+/* The transports of the mount. */
+static LIST_HEAD(transports);
+
 void h_make_xprt(void *unused)
 {
 	struct rpc_xprt *xprt = h_xprt_create();
 
 	h_expect(!IS_ERR(xprt), "no transport: error %ld", PTR_ERR(xprt));
 	xprt->main = 1;
+	INIT_LIST_HEAD(&transports);
+	list_add(&xprt->xprt_switch, &transports);
 	h_xprt = xprt;
 }
 
