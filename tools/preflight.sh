@@ -48,12 +48,17 @@ check_tree() {
 			"KDIR= needs a tree of Linux 7.2 or newer"
 }
 
-# check_range: requires Linux 7.2, the oldest kernel with the interfaces of the module (see
-# Documentation/kernel-range.rst). A tree that was only configured has no release yet.
+# check_range: requires Linux 7.2, the oldest kernel with the interfaces of the module, and warns of
+# kernels on which it was not run (see Documentation/kernel-range.rst). A tree that was only
+# configured has no release yet.
 check_range() {
 	release=$(cat "$KDIR/include/config/kernel.release" 2>/dev/null)
-	[ -z "$release" ] || ! older "${release%%[-+~]*}" 7.2 ||
+	[ -n "$release" ] || return 0
+	! older "${release%%[-+~]*}" 7.2 ||
 		die "$KDIR is for kernel $release: rpcrdma needs Linux 7.2 or newer"
+	older "${release%%[-+~]*}" 7.4 ||
+		echo "rpcrdma: $KDIR is for kernel $release:" \
+			"rpcrdma was not tried on Linux 7.4 or newer" >&2
 }
 
 # has OPTION: tests whether the option is y or m

@@ -120,6 +120,22 @@ class Preflight(unittest.TestCase):
         (self.tree / "scripts/min-tool-version.sh").unlink()
         self.says("min-tool-version.sh", "KDIR=")
 
+    def test_kernel_below_the_range(self):
+        self.file("include/config/kernel.release", "7.1.13+deb13-amd64\n")
+        self.says("7.1.13+deb13-amd64", "needs Linux 7.2 or newer")
+
+    def test_kernels_in_the_range(self):
+        for release in ("7.2.0", "7.3.999+deb13-amd64"):
+            self.file("include/config/kernel.release", f"{release}\n")
+            done = self.run_preflight()
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+
+    def test_kernel_above_the_range(self):
+        self.file("include/config/kernel.release", "7.4.0-rc1\n")
+        done = self.run_preflight()
+        self.assertEqual((done.returncode, done.stderr.count("\n")), (0, 1))
+        self.assertIn("7.4.0-rc1: rpcrdma was not tried", done.stderr)
+
     def test_source_tree_apart_from_build_tree(self):
         (self.tree / "scripts").rename(self.dir / "scripts")
         (self.tree / "source").symlink_to(self.dir)

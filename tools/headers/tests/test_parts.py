@@ -241,17 +241,31 @@ def test_progress_line(tmp_path: Path) -> None:
     assert run.last_line(log) == "CC      objects/rust/helpers.o"
 
 
-def test_one_limit_everywhere() -> None:
-    """The tools and the documents have the same oldest kernel."""
+def test_one_lower_limit_everywhere() -> None:
+    """The tools have the same oldest kernel."""
     oldest = ".".join(map(str, tree.OLDEST))
     assert f'BUILD_EXCLUSIVE_KERNEL_MIN="{oldest}"' in (TOP / "dkms.conf").read_text()
     assert re.search(rf"older .* {re.escape(oldest)} ", (TOP / "tools/preflight.sh").read_text())
     doctor = (TOP / "tools/nfsrdma/nfsrdma/doctor/module.py").read_text()
     assert f"OLDEST = {tree.OLDEST}\n" in doctor
     assert f"SERIES={oldest} " in (TOP / "tools/lab/targets.mk").read_text()
-    assert f"the {oldest} series or newer" in (TOP / "debian/control").read_text()
-    for name in ("README.md", "Documentation/kernel-range.rst"):
-        assert f"Linux {oldest} and newer" in (TOP / name).read_text(), name
+
+
+def test_one_upper_limit_everywhere() -> None:
+    """DKMS builds for no series that the documents do not name, and `make` warns of the same."""
+    limit = re.search(r'^BUILD_EXCLUSIVE_KERNEL_MAX="(\d+)\.(\d+)"$', _text("dkms.conf"), re.M)
+    assert limit
+    major, after = map(int, limit.groups())
+    assert re.search(rf"older .* {major}\.{after} ", _text("tools/preflight.sh"))
+    assert f"Linux {major}.{after} or newer" in _text("tools/preflight.sh")
+    oldest, newest = ".".join(map(str, tree.OLDEST)), f"{major}.{after - 1}"
+    assert f"the series {oldest} and {newest}." in _text("debian/control")
+    for name in ("README.md", "CHANGELOG.md", "Documentation/kernel-range.rst"):
+        assert f"Linux {oldest} and {newest}" in _text(name), name
+
+
+def _text(name: str) -> str:
+    return (TOP / name).read_text()
 
 
 def test_one_version_in_two_places() -> None:
