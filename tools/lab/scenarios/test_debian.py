@@ -218,6 +218,9 @@ def test_readme(readme_pair: Pair) -> None:
     follow_readme(server, "server")
     assert "O" in server.read("/sys/module/rpcrdma/taint")
     assert "rdma 20049" in server.read("/proc/fs/nfsd/portlist")
+    # So has a client with a device: rdma-core and systemd have loaded it before our package came.
+    client.sh("modprobe -a rdma_cm ib_core sunrpc && insmod /lab/rpcrdma.ko")
+    assert not is_ours(pair)
     # The README's mount is at /mnt; so is the directory of the lab's mounts.
     follow_readme(client, "client")
     assert is_ours(pair)

@@ -67,6 +67,7 @@ def test_module(tools: Pair) -> None:
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
         client.sh("insmod /run/stock.ko")
         assert "module-stock" in doctor(client)
+        assert "modprobe -r" in doctor(client, prefix=INSTALLED)["module-unused"]
         tools.unload()
     finally:
         tools.load()

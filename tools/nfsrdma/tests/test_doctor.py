@@ -44,9 +44,14 @@ def _too_old(host: FakeHost) -> None:
     host.files["/proc/sys/kernel/osrelease"] = "7.1.13+deb13-amd64\n"
 
 
-def _stock(host: FakeHost) -> None:
+def _unused(host: FakeHost) -> None:
     _unloaded(host)
     host.files["/sys/module/rpcrdma/taint"] = "\n"
+
+
+def _stock(host: FakeHost) -> None:
+    _unused(host)
+    host.program("modinfo", "-F", "version", "rpcrdma")
 
 
 def interface(host: FakeHost, **values: object) -> None:
@@ -169,6 +174,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "module-not-installed": _not_installed,
     "kernel-too-old": _too_old,
     "module-stock": _stock,
+    "module-unused": _unused,
     "module-outdated": lambda host: host.program("modinfo", "-F", "version", "rpcrdma", out="2\n"),
     "debugfs-missing": lambda host: host.remove("/sys/kernel/debug"),
     "no-device": lambda host: host.remove("/sys/class/infiniband"),
@@ -281,6 +287,14 @@ def test_taint(letters: str, said: str) -> None:
     host = FakeHost()
     host.files["/sys/module/rpcrdma/taint"] = f"{letters}\n"
     assert f"ok   module     {said}\n" in doctor.as_text(doctor.examine(host, None))
+
+
+def test_status_of_the_stock_module() -> None:
+    """It is a warning only where this module is installed."""
+    for prepare, status in ((_stock, 0), (_unused, doctor.WRONG)):
+        host = FakeHost()
+        prepare(host)
+        assert doctor.examine(host, None).status == status
 
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "lab/scenarios"

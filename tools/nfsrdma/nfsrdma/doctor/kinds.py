@@ -140,6 +140,12 @@ _kind(
 )
 _kind(
     _W,
+    "module-unused",
+    "version {installed} of this module is installed, but the kernel's own rpcrdma.ko is loaded",
+    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+)
+_kind(
+    _W,
     "module-outdated",
     "version {loaded} of the module is loaded, but version {installed} is installed",
     "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",

@@ -36,7 +36,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
     if view.module_is_ours:
         yield from _check_ours(view)
     else:
-        yield finding("module-stock")
+        yield _stock(view)
     yield from _taint(view)
 
 
@@ -54,6 +54,13 @@ def _check_ours(view: View) -> Iterator[Fact | Finding]:
         yield Fact(f"rpcrdma {loaded} is loaded")
     if not view.host.is_denied(connections.FILE) and not view.host.names("/sys/kernel/debug"):
         yield finding("debugfs-missing")
+
+
+def _stock(view: View) -> Finding:
+    installed = _installed(view)
+    if installed:
+        return finding("module-unused", installed=installed)
+    return finding("module-stock")
 
 
 def _taint(view: View) -> Iterator[Fact]:
