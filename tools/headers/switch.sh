@@ -27,4 +27,5 @@ done
 if grep -q '^rdma' /proc/fs/nfsd/portlist 2>/dev/null; then
 	echo "    stop the NFS server: it listens on RDMA"
 fi
-echo "    modprobe -r rpcrdma && modprobe rpcrdma"
+# The last connection may close some seconds after umount, or after nfsd has stopped.
+echo "    modprobe -r -w 10000 rpcrdma && modprobe rpcrdma"

@@ -120,7 +120,7 @@ def make(pair: Pair, target: str) -> str:
 def follow(pair: Pair, said: str) -> None:
     """Runs the commands that `said` advises in its indented lines."""
     steps = [line.strip() for line in said.splitlines() if line.startswith("    ")]
-    assert steps[-1].startswith("modprobe -r rpcrdma"), said
+    assert steps[-1].startswith("modprobe -r -w 10000 rpcrdma"), said
     for command in steps:
         patiently(pair, command)
 

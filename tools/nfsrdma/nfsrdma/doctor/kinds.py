@@ -108,6 +108,11 @@ _LISTEN = (
     "nfsrdma doctor   # on the server, for its findings"
 )
 
+#: The last connection may close some seconds after umount, or after nfsd has stopped.
+_RELOAD = (
+    "modprobe -r -w 10000 rpcrdma && modprobe rpcrdma   # after umount, and while nfsd is stopped"
+)
+
 _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 
 # The module.
@@ -135,20 +140,19 @@ _kind(
     _N,
     "module-stock",
     "the loaded rpcrdma.ko is the kernel's own: it shows no connections",
-    "modinfo -n rpcrdma   # the file that modprobe takes\n"
-    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+    "modinfo -n rpcrdma   # the file that modprobe takes\n" + _RELOAD,
 )
 _kind(
     _W,
     "module-unused",
     "version {installed} of this module is installed, but the kernel's own rpcrdma.ko is loaded",
-    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+    _RELOAD,
 )
 _kind(
     _W,
     "module-outdated",
     "version {loaded} of the module is loaded, but version {installed} is installed",
-    "modprobe -r rpcrdma && modprobe rpcrdma   # after umount",
+    _RELOAD,
 )
 _kind(
     _N,
