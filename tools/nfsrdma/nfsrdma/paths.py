@@ -85,17 +85,22 @@ def remove(host: Host, mount: Mount, number: int) -> Path:
     """Removes a transport.
 
     # Errors
-    `UsageError`: the mount has no such transport, or needs it; or the kernel refuses.
+    `UsageError`: the mount has no such transport, or may need it; or the kernel refuses.
     """
     path = next((path for path in of(host, mount) if path.number == number), None)
     if path is None:
         raise UsageError(f"{mount.point} has no transport {number}")
     info = (host.read(f"{path.folder}/xprt_info") or "").split()
-    # A transport without a connection does not tell whether it is the first one, whose address is
-    # that of the mount.
-    is_first = "main_xprt=1" in info
-    if is_first or ("main_xprt=0" not in info and path.server == mount.address):
-        raise UsageError(f"xprt-{number} may be the first transport of the mount, which must stay")
+    # The first transport must stay, whatever its address is now. A write to its `del_xprt` fails,
+    # and SUNRPC releases the transport's lock without having taken it. Without a connection a
+    # transport does not tell whether it is the first one.
+    if "main_xprt=1" in info:
+        raise UsageError(f"xprt-{number} is the first transport of the mount, which must stay")
+    if "main_xprt=0" not in info:
+        raise UsageError(
+            f"xprt-{number} has no connection, and may be the first transport of the mount,"
+            " which must stay"
+        )
     error = host.write(f"{path.folder}/del_xprt", "1", _ATTEMPTS)
     if error:
         raise UsageError(f"the kernel does not remove xprt-{number}: {error}")

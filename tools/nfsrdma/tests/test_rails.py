@@ -198,16 +198,23 @@ def test_remove() -> None:
     writes = kernel(host)
     assert rails.change(host, "/mnt/nfs", "", 4) == "xprt-4 was removed"
     assert writes == [("/xprt-4-rdma/del_xprt", "1")]
-    # Without a connection, only a transport to another address is known not to be the first.
+
+
+def test_remove_a_transport_without_connection_to_another_address() -> None:
+    """It may be the first one, which can also be sent to another address."""
+    host = two_ports()
+    writes = kernel(host)
     host.files[f"{SWITCH}/xprt-7-rdma/dstaddr"] = "10.0.0.101\n"
-    assert rails.change(host, "/mnt/nfs", "", 7) == "xprt-7 was removed"
+    with pytest.raises(UsageError, match="has no connection"):
+        rails.change(host, "/mnt/nfs", "", 7)
+    assert not writes
 
 
 @pytest.mark.parametrize(
     ("refuses", "point", "transport", "said"),
     [
-        ("", "/mnt/nfs", 3, "xprt-3 may be the first transport"),
-        ("", "/mnt/nfs", 7, "xprt-7 may be the first transport"),
+        ("", "/mnt/nfs", 3, "xprt-3 is the first transport"),
+        ("", "/mnt/nfs", 7, "xprt-7 has no connection, and may be the first"),
         ("", "/mnt/nfs", 5, "has no transport 5"),
         ("", "", 4, "which mount"),
         ("del_xprt", "/mnt/nfs", 4, "does not remove xprt-4: Invalid argument"),
