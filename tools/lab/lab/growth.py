@@ -27,6 +27,8 @@ WARM_UP = 1 / 4
 CERTAIN = 6.0
 #: The least number of samples from which a slope is read.
 ENOUGH = 12
+#: The number of caches of the slab that a table names: those that have grown most.
+SHOWN = 4
 
 
 def resources(meminfo: str, files: str, connections: int) -> dict[str, float]:
@@ -38,6 +40,12 @@ def resources(meminfo: str, files: str, connections: int) -> dict[str, float]:
         "connections": connections,
         "files": int(files.split(maxsplit=1)[0]),
     }
+
+
+def caches(slabinfo: str) -> dict[str, float]:
+    """Returns the kilobytes of each cache of the slab, which /proc/slabinfo lists."""
+    rows = (line.split() for line in slabinfo.splitlines()[2:])
+    return {name: int(objects) * int(size) / 1024 for name, _, objects, size, *_ in rows}
 
 
 def sample(guest: Guest) -> dict[str, float]:
@@ -86,14 +94,20 @@ class Growth:
 
     guest: str
     boots: list[list[tuple[float, Mapping[str, float]]]] = field(default_factory=lambda: [[]])
+    #: The caches of the slab at each sample since the guest has booted.
+    slab: list[Mapping[str, float]] = field(default_factory=list)
 
-    def note(self, time: float, values: Mapping[str, float]) -> None:
+    def note(
+        self, time: float, values: Mapping[str, float], slab: Mapping[str, float] | None = None
+    ) -> None:
         """Adds a sample that was taken at a time in seconds."""
         self.boots[-1].append((time, values))
+        self.slab.append(slab or {})
 
     def restart(self) -> None:
         """Notes that the guest has booted again."""
         self.boots.append([])
+        self.slab.clear()
 
     def slopes(self) -> dict[str, Slope]:
         """Returns the slope of each resource; nothing before there are enough samples."""
@@ -119,8 +133,22 @@ class Growth:
     def table(self) -> list[str]:
         """Returns a line for each resource: its last value, its slope, and the certainty."""
         samples = [values for boot in self.boots for _, values in boot]
-        return [
+        lines = [
             f"{self.guest:8} {name:14} {samples[-1][name]:>12,.0f}"
             f" {found.an_hour:>12,.1f} an hour {found.certainty:>8.1f} standard errors"
             for name, found in self.slopes().items()
+        ]
+        return [*lines, *self._grown_caches()] if lines else []
+
+    def _grown_caches(self) -> list[str]:
+        """Returns a line for each of the caches that have grown most since the warm-up."""
+        warm = self.slab[math.ceil(len(self.slab) * WARM_UP) :]
+        if len(warm) < 2:
+            return []
+        grown = {name: size - warm[0].get(name, 0) for name, size in warm[-1].items()}
+        most = sorted(grown, key=lambda name: grown[name], reverse=True)[:SHOWN]
+        return [
+            f"{self.guest:8} slab {name:24} {warm[-1][name]:>12,.0f} KiB, {grown[name]:+,.0f}"
+            for name in most
+            if grown[name] > 0
         ]

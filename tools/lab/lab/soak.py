@@ -82,7 +82,8 @@ class Soak:
             if name == CRASH:
                 self._growth[self._pair.server.name].restart()
             for guest in self._guests():
-                self._growth[guest.name].note(time.monotonic() - began, growth.sample(guest))
+                slab = growth.caches(guest.read("/proc/slabinfo"))
+                self._growth[guest.name].note(time.monotonic() - began, growth.sample(guest), slab)
             say(f"{now:6.0f} s  {name} ({detail}): all workers make progress after {took:.1f} s")
             time.sleep(self._chance.uniform(1, 10))
 

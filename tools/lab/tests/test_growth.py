@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from lab.growth import Growth, resources
+from lab.growth import Growth, caches, resources
 
 MEMINFO = """MemTotal: 1000 kB
 MemFree: 300 kB
@@ -69,3 +69,21 @@ def test_too_few_samples_say_nothing() -> None:
     for look in range(8):
         found.note(look * 10.0, {"connections": look})
     assert found.faults() == [] and found.table() == []
+
+
+SLABINFO = """slabinfo - version: 2.1
+# name <active_objs> <num_objs> <objsize> <objperslab> <pagesperslab> : tunables <limit> ...
+dentry 900 1024 192 21 1 : tunables 0 0 0 : slabdata 49 49 0
+kmalloc-512 {0} {0} 512 16 2 : tunables 0 0 0 : slabdata 2 2 0
+"""
+
+
+def test_caches_that_grow_are_named() -> None:
+    """The table names a cache that has grown since the warm-up, and none that stays."""
+    found = Growth("client")
+    for look in range(40):
+        slab = caches(SLABINFO.format(100 + 2 * look))
+        found.note(look * 10.0, {"slab, KiB": look}, slab)
+    *_, last = found.table()
+    assert last.split() == ["client", "slab", "kmalloc-512", "89", "KiB,", "+29"]
+    assert "dentry" not in "".join(found.table())
