@@ -142,6 +142,9 @@ pub enum Progress {
     Again,
     /// There is no version in common: close the connection.
     Failed,
+    /// The peer refuses version one, to which the connection fell back: close the connection. The
+    /// calls are sent again over the next connection, which begins in version one.
+    Refused,
 }
 
 impl Progress {
@@ -152,7 +155,8 @@ impl Progress {
             // Without a version in common the next connection uses version one, whose error reaches
             // the RPC. Otherwise each connection would negotiate, endlessly.
             Self::Settled(Version::One) | Self::Fallback | Self::Failed => Some(Memory::OneOnly),
-            Self::Unrelated | Self::Ignored | Self::Again => None,
+            // The fallback has left its knowledge.
+            Self::Unrelated | Self::Ignored | Self::Again | Self::Refused => None,
         }
     }
 }
@@ -235,16 +239,14 @@ impl Negotiation {
         if self.probing() == Some(xid) {
             return self.on_first_answer(answer);
         }
-        if let Answer::Reply(_) = answer {
-            self.on_later_reply();
-        }
-        Progress::Unrelated
-    }
-
-    fn on_later_reply(&mut self) {
-        if self.settled().is_some() {
-            self.heard = true;
-            self.unconfirmed = false;
+        match answer {
+            Answer::Error(_, ErrorBody::Vers { .. }) if self.unconfirmed => Progress::Refused,
+            Answer::Reply(_) if self.settled().is_some() => {
+                self.heard = true;
+                self.unconfirmed = false;
+                Progress::Unrelated
+            }
+            _ => Progress::Unrelated,
         }
     }
 

@@ -217,6 +217,9 @@ fn check_fallback() -> Check {
     outputs(&mut s, 0, &[resend(TWO)])?;
     hear(&mut s, Say::Error(TWO, 7, ErrorBody::BadHeader))?;
     ensure!(s.settled() == Some(ONE), "second error in version two");
+    let refused = hear(&mut s, Say::Error(ONE, 7, vers(2, 2)))?.take == Take::Done;
+    let close = Some(Output::Close(Close::NoVersion));
+    ensure!((0..9).any(|_| s.poll(0) == close) && refused, "closed");
     Ok(())
 }
 

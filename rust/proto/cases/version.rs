@@ -117,6 +117,13 @@ fn check_retry() -> Check {
             ensure!(n.probing() == Some(7), "only the first is sent again");
             let got = n.on_answer(7, Answer::Error(TWO, second));
             ensure!(got == Progress::Fallback, "second error");
+            // The peer has settled version two all the same.
+            let mut refused = n;
+            let got = refused.on_answer(8, Answer::Error(ONE, vers(2, 2)));
+            ensure!(got == Progress::Refused, "version one is refused");
+            n.on_answer(8, Answer::Reply(ONE));
+            let got = n.on_answer(9, Answer::Error(ONE, vers(2, 2)));
+            ensure!(got == Progress::Unrelated, "version one was confirmed");
         }
         let mut n = probing();
         n.on_answer(7, Answer::Error(TWO, first));

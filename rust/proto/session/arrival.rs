@@ -85,8 +85,7 @@ impl Session {
     /// Returns whether the connection has another version than this message. Until the version is
     /// settled no message has another one.
     fn is_other_version(&self, message: &Message<'_>) -> bool {
-        self.settled()
-            .is_some_and(|settled| settled != message.version())
+        self.settled().is_some_and(|v| v != message.version())
     }
 
     /// Answers a call in another version than the connection's with ERR_VERS, which names the
@@ -192,6 +191,10 @@ impl Session {
                 self.answer_by = None;
                 self.news.close = Some(Close::NoVersion);
                 Verdict::deliver(false)
+            }
+            Progress::Refused => {
+                self.news.close = Some(Close::NoVersion);
+                Verdict::done(None)
             }
         }
     }

@@ -145,6 +145,23 @@ class BadHeader(Drops):
         host.send(message, second.error(message.xid, ERR_BAD_HEADER))
 
 
+class PinsTwo(BadHeader):
+    """Also refuses version one, on a connection that has begun in version two."""
+
+    def __init__(self):
+        self._pinned = set()
+
+    def refuse(self, host, message):
+        self._pinned.add(message.connection)
+        super().refuse(host, message)
+
+    def on_one(self, host, message):
+        if message.connection in self._pinned:
+            host.send(message, second.error(message.xid, ERR_VERS, 2, 2, version=1))
+        else:
+            super().on_one(host, message)
+
+
 class Chunk(Drops):
     """Answers every call in version two by an error in version one."""
 
@@ -313,6 +330,7 @@ WAYS = {
     "disconnects": Disconnects,
     "refuses-and-leaves": RefusesAndLeaves,
     "bad-header": BadHeader,
+    "pins-two": PinsTwo,
     "err-chunk": Chunk,
     "err-chunk-always": ChunkAlways,
     "later-draft": Later,

@@ -30,6 +30,7 @@ WAYS = [
     pytest.param("disconnects", 2, 1, marks=full),
     pytest.param("refuses-and-leaves", 2, 1, marks=full),
     pytest.param("bad-header", 1, 2, marks=full),
+    pytest.param("pins-two", 2, 2, marks=full),
     pytest.param("err-chunk", 1, 1, marks=full),
     ("later-draft", 1, 1),
     pytest.param("later-error", 1, 1, marks=full),

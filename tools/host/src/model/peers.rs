@@ -86,6 +86,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
                 outstanding = false;
             }
             Progress::Again => sent += 1,
+            Progress::Refused => assert!(!n.takes_grant(true) && n.settled() == Some(Version::One)),
             Progress::Failed => return memory,
         }
     }
