@@ -19,6 +19,7 @@ from .errors import UsageError
 from .export import command as exporting
 from .host import Host
 from .report import command as reporting
+from .table import printable
 from .top import command as watching
 from .top import served
 from .top.frame import Look
@@ -218,7 +219,7 @@ def main(arguments: Sequence[str], host: Host | None = None) -> int:
         status: int = chosen.run(host or Host(), chosen)
         sys.stdout.flush()
     except UsageError as error:
-        print(f"nfsrdma: {error}", file=sys.stderr)
+        print(f"nfsrdma: {printable(str(error))}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 128 + signal.SIGINT

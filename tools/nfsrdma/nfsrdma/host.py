@@ -45,7 +45,8 @@ class Host:
     def read(self, path: str) -> str | None:
         """Returns the text of a file; None if it does not exist or cannot be read."""
         try:
-            return Path(path).read_text(errors="replace")
+            # In text mode Python would take each carriage return for the end of a line.
+            return Path(path).read_bytes().decode(errors="replace")
         except OSError:
             return None
 

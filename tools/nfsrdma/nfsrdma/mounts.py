@@ -62,13 +62,14 @@ class Listener:
 
 def mounts(host: Host) -> list[Mount]:
     """Returns the mounts of NFS that this process sees."""
-    lines = (host.read(MOUNTINFO) or "").splitlines()
+    # A name may contain all that Python also takes for the end of a line, or for a blank.
+    lines = (host.read(MOUNTINFO) or "").split("\n")
     return [mount for mount in map(_mount, lines) if mount]
 
 
 def _mount(line: str) -> Mount | None:
     before, dash, after = line.partition(" - ")
-    fields, rest = before.split(), after.split()
+    fields, rest = before.split(" "), after.split(" ")
     if not dash or len(fields) < 6 or len(rest) < 3 or rest[0] not in ("nfs", "nfs4"):
         return None
     options = {}
@@ -81,7 +82,10 @@ def _mount(line: str) -> Mount | None:
 
 
 def unescape(text: str) -> str:
-    """Undoes the octal escapes of the kernel in names of mounts."""
+    """Undoes the octal escapes of the kernel in names of mounts.
+
+    A server chooses names: `table.printable` makes them fit for a terminal.
+    """
     return _ESCAPE.sub(lambda found: chr(int(found[1], 8)), text)
 
 

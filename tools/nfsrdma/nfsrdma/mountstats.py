@@ -11,7 +11,7 @@ from .host import Host
 
 FILE = "/proc/self/mountstats"
 
-_DEVICE = re.compile(r"device (\S+) mounted on (\S+) with fstype (nfs4?)\b")
+_DEVICE = re.compile(r"device ([^ \n]+) mounted on ([^ \n]+) with fstype (nfs4?)\b")
 #: The names of the values of a transport, in the order of the file.
 _FIELDS = (
     "port",
@@ -45,7 +45,9 @@ _FIELDS = (
 #: The counters of a transport by name; Documentation/admin-guide.rst describes them.
 Transport = dict[str, int]
 
-_OPERATION = re.compile(r"\s+([A-Z0-9_]+): ([\d -]+)$")
+_OPERATION = re.compile(r"\s+([A-Z0-9_]+):((?: -?\d{1,20})+)", re.ASCII)
+#: A server can forge lines: the kernel shows the name of the implementation as it is.
+_NUMBER = re.compile(r"-?\d{1,20}", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -94,7 +96,7 @@ def parse(text: str) -> dict[str, dict[str, Counts]]:
     """Returns the counters of each operation by mount point, for mounts by RDMA."""
     found: dict[str, dict[str, Counts]] = {}
     point, is_rdma, operations = "", False, {}
-    for line in text.splitlines():
+    for line in text.split("\n"):
         device = _DEVICE.match(line)
         if device:
             point, is_rdma, operations = device[2], False, {}
@@ -104,7 +106,7 @@ def parse(text: str) -> dict[str, dict[str, Counts]]:
             is_rdma = True
             found[point] = operations
         elif is_rdma and point:
-            operation = _OPERATION.match(line)
+            operation = _OPERATION.fullmatch(line)
             if operation:
                 numbers = [int(word) for word in operation[2].split()][:9]
                 operations[operation[1]] = Counts(*numbers)
@@ -115,13 +117,15 @@ def transports(text: str) -> dict[str, list[Transport]]:
     """Returns the counters of each transport by RDMA, by the mount points that the text names."""
     found: dict[str, list[Transport]] = {}
     point = ""
-    for line in text.splitlines():
+    for line in text.split("\n"):
         device, words = _DEVICE.match(line), line.split()
         if line.startswith("device "):
             point = mounts.unescape(device[2]) if device else ""
         elif point and words[:2] == ["xprt:", "rdma"] and len(words) > len(_FIELDS) + 1:
-            values = map(int, words[2 : 2 + len(_FIELDS)])
-            found.setdefault(point, []).append(dict(zip(_FIELDS, values, strict=True)))
+            values = words[2 : 2 + len(_FIELDS)]
+            if all(map(_NUMBER.fullmatch, values)):
+                numbers = dict(zip(_FIELDS, map(int, values), strict=True))
+                found.setdefault(point, []).append(numbers)
     return found
 
 

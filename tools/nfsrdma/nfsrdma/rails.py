@@ -12,7 +12,7 @@ from .connections import Connection
 from .errors import UsageError
 from .host import Host, number
 from .mounts import Mount
-from .table import columns, duration, size
+from .table import columns, duration, printable, size
 
 DEVICES = "/sys/class/infiniband"
 
@@ -178,7 +178,8 @@ def _text(
     lines = []
     for mount in chosen:
         found = rails[mount.point]
-        lines.append(f"{mount.point} (NFSv{mount.version}, {mount.source}), {seconds:g} s")
+        head = f"{mount.point} (NFSv{mount.version}, {mount.source}), {seconds:g} s"
+        lines.append(printable(head))
         total = sum(rail.calls for rail in found)
         lines += columns([_CONNECTION_HEAD, *(_row(rail, total) for rail in found)])
     total = sum(port.moved for port in ports)

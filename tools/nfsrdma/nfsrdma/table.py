@@ -8,8 +8,16 @@ from collections.abc import Sequence
 _MINUTE, _HOUR, _DAY = 60, 3600, 86400
 
 
+def printable(text: str) -> str:
+    """Returns the text with ``?`` in place of each character that a terminal may obey."""
+    if text.isprintable():
+        return text
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
 def columns(rows: Sequence[Sequence[str]], indent: str = "  ") -> list[str]:
     """Returns the rows as lines with aligned columns. The first row is the head."""
+    rows = [[printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = []
     for row in rows:

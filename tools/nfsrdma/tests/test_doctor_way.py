@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import subprocess
 from shlex import quote
 
 import pytest
@@ -264,3 +265,18 @@ def test_names_are_quoted_for_the_shell() -> None:
     assert told.endswith(" '10.0.0.1:/$(reboot)' '/mnt/my files'")
     for name in ("a;reboot", "it's", "a b", "plain", "fe80::1%eth0"):
         assert fix(host, "name-unknown", name) == f"getent ahosts {quote(name)}"
+
+
+def test_names_that_a_terminal_would_obey() -> None:
+    """The text has a question mark for each such character; the command still names the mount."""
+    host = FakeHost()
+    over_tcp(host)
+    text, name = host.files["/proc/self/mountinfo"], "/mnt/it's\\0121.\x1b[2J\u0085\\134"
+    host.files["/proc/self/mountinfo"] = text.replace("/mnt/nfs", name)
+    told = doctor.as_text(doctor.examine(host, "server"))
+    assert "/mnt/it's?1.?[2J?\\ is mounted from" in told
+    assert all(letter.isprintable() for line in told.split("\n") for letter in line)
+    (line,) = (line for line in told.split("\n") if "umount" in line)
+    script = line.partition("umount")[2].partition(" && ")[0]
+    said = subprocess.run(["bash", "-c", f"printf %s {script}"], capture_output=True, check=True)
+    assert said.stdout.decode() == "/mnt/it's\n1.\x1b[2J\u0085\\"

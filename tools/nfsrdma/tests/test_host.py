@@ -29,6 +29,12 @@ def test_output_that_is_no_text(tmp_path: Path) -> None:
     assert Host().run(str(tmp_path / "log")).out == "a\ufffdb"
 
 
+def test_carriage_return_is_no_end_of_a_line(tmp_path: Path) -> None:
+    """A server may choose a name with one, which is in the list of mounts."""
+    (tmp_path / "file").write_bytes(b"a\r\nb\rc\xff\n")
+    assert Host().read(str(tmp_path / "file")) == "a\r\nb\rc\ufffd\n"
+
+
 def test_program_that_cannot_be_run(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("no program")
     assert Host().run(str(tmp_path / "data")).status == MISSING

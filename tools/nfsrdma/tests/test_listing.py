@@ -172,6 +172,26 @@ def test_escapes_of_mounts() -> None:
     assert (mount.point, mount.source) == (r"/mnt/a b\043", "10.0.0.1:/x#y")
 
 
+@pytest.mark.parametrize("odd", ["\x0b", "\x0c", "\r", "\x1c", "\x1f", "\x85", "\xa0", "\u2028"])
+def test_names_forge_no_line_and_no_field(odd: str) -> None:
+    """A server chooses names; the kernel escapes fewer characters than Python splits at."""
+    forged = MOUNTED.replace(" ", odd).replace("/mnt/nfs", "/forged").rstrip("\n")
+    host = FakeHost()
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("/mnt/nfs", f"/mnt/x{odd}{forged}")
+    (mount,) = mounts.mounts(host)
+    assert mount.point == f"/mnt/x{odd}{forged}"
+    assert mount.source == "10.0.0.1:/export"
+
+
+def test_names_do_not_command_the_terminal() -> None:
+    host = FakeHost()
+    name = "/mnt/\x1b]0;me\x07\nListeners\u202e"
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("/mnt/nfs", name.replace("\n", r"\012"))
+    told = listing.show(host, as_json=False).split("\n")
+    assert told[4].startswith("  /mnt/?]0;me??Listeners?  10.0.0.1:/export")
+    assert json.loads(listing.show(host, as_json=True))["mounts"][0]["point"] == name
+
+
 @pytest.mark.parametrize(
     ("count", "text"),
     [(512, "512 B"), (1023.7, "1.0 KiB"), (1024, "1.0 KiB"), (1048570, "1.0 MiB"), (0, "0 B")],

@@ -70,6 +70,14 @@ def test_text() -> None:
     ]
 
 
+def test_name_that_a_terminal_would_obey() -> None:
+    """It can still be given as argument."""
+    host = two_ports()
+    host.files["/proc/self/mountinfo"] = MOUNTED.replace("/mnt/nfs", r"/mnt/\012\033[2J")
+    text = rails.show(host, "/mnt/\n\x1b[2J", 2.0, as_json=False)
+    assert text.startswith("/mnt/??[2J (NFSv4.2, ")
+
+
 def test_json() -> None:
     told = json.loads(rails.show(two_ports(), "", 2.0, as_json=True))
     (mount,) = told["mounts"]

@@ -376,3 +376,28 @@ def test_mount_that_is_seen_twice() -> None:
     other = MOUNTED.replace("/mnt/nfs", "/srv/again").replace("0:31", "0:32")
     host.files["/proc/self/mountinfo"] = MOUNTED + other
     assert mountstats.read(host)["READ"].operations == 20
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "\txprt:\trdma " + " ".join(["x"] * 26),
+        "\txprt:\trdma " + " ".join(["9" * 5000] * 26),
+        "\t        READ: 1-2",
+        "\t        READ: -",
+        "\t        READ: " + "9" * 5000,
+    ],
+    ids=["words", "digits", "signs", "sign", "counter"],
+)
+def test_counters_that_a_server_forges(line: str) -> None:
+    """The kernel shows the name of a server's implementation with the line ends in it."""
+    forged = f"\n\timpl_id:\tname='\n{line}\n',domain='',date='0,0'\n\tper-op"
+    text = STATS.replace("\n\tper-op", forged, 1)
+    assert mountstats.parse(text) == mountstats.parse(STATS)
+    assert mountstats.transports(text) == mountstats.transports(STATS)
+
+
+def test_mount_point_with_odd_blanks() -> None:
+    text = STATS.replace("/mnt/nfs", "/mnt/\x0bdevice\xa0x")
+    assert mountstats.parse(text).keys() == {"/mnt/\x0bdevice\xa0x"}
+    assert mountstats.transports(text).keys() == {"/mnt/\x0bdevice\xa0x"}

@@ -99,6 +99,13 @@ def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> No
         assert recording.lost == 7
 
 
+def test_task_with_an_odd_name(root: Path, pipe: Callable[[str], None]) -> None:
+    """It hides no event."""
+    with Recording(NAMES, root) as recording:
+        pipe("  a\x0b\x1c\u2028b-7 [000] ..... 1.000000: rpc_request: task:0000002a@00000005\n")
+        assert [event.thread for event in recording.read(1)] == ["a\x0b\x1c\u2028b-7"]
+
+
 def test_without_tracefs(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="are you root"), Recording(NAMES, tmp_path):
         pass

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from ..host import Host
+from ..table import printable
 from . import device, dma, link, memory, module, route, serving, settings, sizes
 from .kinds import Finding, Severity
 from .view import Fact, View
@@ -75,14 +76,14 @@ def as_json(result: Result) -> str:
 
 def as_text(result: Result) -> str:
     """Returns the walk, and at its end the findings and their fixes."""
-    lines = [f"{_mark(entry)} {name:<10} {entry.text}" for name, entry in result.told]
+    lines = [f"{_mark(entry)} {name:<10} {printable(entry.text)}" for name, entry in result.told]
     findings = sorted(result.findings, key=lambda finding: finding.severity.rank)
     if not findings:
         return "\n".join([*lines, "", "Nothing is wrong."])
     lines += ["", "What to do:"]
     for number, finding in enumerate(findings, 1):
-        lines.append(f"{number}. {finding.severity.value}: {finding.text}")
-        lines += [f"     {line}" for line in finding.fix.splitlines()]
+        lines.append(f"{number}. {finding.severity.value}: {printable(finding.text)}")
+        lines += [f"     {line}" for line in finding.fix.split("\n")]
     return "\n".join(lines)
 
 

@@ -16,11 +16,22 @@ _SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 
 
 def _quote(text: str) -> str:
-    """Quotes a word for the shell, as shlex does, which Debian's python3-minimal lacks."""
+    """Quotes a word for the shell, as shlex does, which Debian's python3-minimal lacks.
+
+    What a terminal does not show becomes bytes in octal, which bash reads.
+    """
     if text and not _SPECIAL.search(text):
         return text
+    if not text.isprintable():
+        return f"$'{''.join(map(_octal, text))}'"
     escaped = text.replace("'", "'\"'\"'")
     return f"'{escaped}'"
+
+
+def _octal(letter: str) -> str:
+    if letter.isprintable() and letter not in "'\\":
+        return letter
+    return "".join(f"\\{byte:03o}" for byte in letter.encode())
 
 
 class Severity(Enum):

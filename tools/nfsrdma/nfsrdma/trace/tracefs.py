@@ -159,7 +159,8 @@ class Recording:
             select.select([self._pipe], [], [], patience)
         text = self._rest + self._available(self._pipe)
         complete, newline, self._rest = text.rpartition("\n")
-        lines = complete.splitlines() if newline else []
+        # The name of a task may contain all that Python also takes for the end of a line.
+        lines = complete.split("\n") if newline else []
         self.lost += lost(lines)
         return [event for event in map(parse_line, lines) if event]
 
