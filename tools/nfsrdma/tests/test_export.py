@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import time
@@ -276,6 +277,19 @@ def test_textfile_is_replaced_at_once(tmp_path: Path, monkeypatch: pytest.Monkey
         command.write(file, "last\n")
     assert file.read_text() == "later\n"
     assert [path.name for path in tmp_path.iterdir()] == ["nfsrdma.prom"]
+
+
+def test_textfile_follows_no_link(tmp_path: Path) -> None:
+    """Another user who may write to the directory can foresee the name of the part."""
+    file, victim = tmp_path / "nfsrdma.prom", tmp_path / "victim"
+    victim.write_text("important\n")
+    victim.chmod(0o600)
+    (tmp_path / f".nfsrdma.prom.{os.getpid()}").symlink_to(victim)
+    command.write(file, "metrics\n")
+    assert victim.read_text() == "important\n"
+    assert victim.stat().st_mode & 0o777 == 0o600
+    assert not file.is_symlink()
+    assert file.read_text() == "metrics\n"
 
 
 def test_textfile_in_a_directory_that_is_missing(

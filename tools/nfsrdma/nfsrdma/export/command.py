@@ -108,7 +108,9 @@ def write(file: Path, text: str) -> None:
     part = file.with_name(f".{file.name}.{os.getpid()}")
     try:
         try:
-            with part.open("w", encoding="utf-8") as opened:
+            # Another user of the directory may have put a symbolic link there.
+            part.unlink(missing_ok=True)
+            with part.open("x", encoding="utf-8") as opened:
                 os.fchmod(opened.fileno(), _MODE)
                 opened.write(text)
             part.replace(file)
