@@ -99,6 +99,21 @@ def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> No
         assert recording.lost == 7
 
 
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
+def test_signal_while_events_are_enabled(
+    root: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]
+) -> None:
+    """The events do not stay on."""
+
+    def interrupted(_recording: Recording, _name: str) -> None:
+        raise kind
+
+    monkeypatch.setattr(Recording, "_enable", interrupted)
+    with pytest.raises(kind), Recording(NAMES, root):
+        pass
+    assert _instance(root, "events/enable") == "0"
+
+
 def test_task_with_an_odd_name(root: Path, pipe: Callable[[str], None]) -> None:
     """It hides no event."""
     with Recording(NAMES, root) as recording:

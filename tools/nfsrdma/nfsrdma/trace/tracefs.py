@@ -78,6 +78,10 @@ class Recording:
         except OSError as error:
             self._end()
             raise UsageError(f"cannot record trace events: {error}") from error
+        except BaseException:
+            # A signal. Nobody else ends a recording that has not begun.
+            self._end()
+            raise
         return self
 
     def _clear(self) -> None:
