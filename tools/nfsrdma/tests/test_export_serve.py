@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -73,6 +74,14 @@ def _get(url: str, accept: str = "") -> tuple[Message, str]:
 )
 def test_format_is_what_the_reader_accepts(accept: str, form: Format) -> None:
     assert chosen(accept) is form
+
+
+@pytest.mark.parametrize("filler", [" ", ";", "; q=", "q=1", ",", "a", "1."])
+def test_long_header_costs_little(filler: str) -> None:
+    """A header may have 64 KiB, and the server has one thread."""
+    begin = time.process_time()
+    chosen(f"text/plain{filler * (65000 // len(filler))}x")
+    assert time.process_time() - begin < 1
 
 
 @pytest.mark.parametrize("form", Format)

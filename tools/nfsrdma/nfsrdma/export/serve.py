@@ -22,23 +22,26 @@ _PUMP = 0.25
 _INDEX = b'<!DOCTYPE html><title>nfsrdma</title><a href="/metrics">metrics</a>\n'
 _HTML = "text/html; charset=utf-8"
 
-#: A media type of the header `Accept`, and its weight.
-_ACCEPTED = re.compile(r"([\w*+./-]+)[^,]*?(?:;\s*q=([\d.]+))?\s*(?:,|$)")
+#: The parameter of a media type in the header `Accept` that is its weight.
+_WEIGHT = re.compile(r"q=([\d.]+)", re.ASCII)
 
 
 def chosen(accept: str) -> Format:
     """Returns the format that a reader prefers, and the older one if it names none."""
     weights = {"application/openmetrics-text": 0.0, "text/plain": 0.0}
-    for kind, weight in _ACCEPTED.findall(accept):
+    # A regular expression for the whole text can take the square of its length.
+    for entry in accept.split(","):
+        kind, *parameters = (word.strip() for word in entry.split(";"))
         if kind in weights:
-            weights[kind] = max(weights[kind], _weight(weight))
+            weights[kind] = max(weights[kind], _weight(parameters))
     wanted = weights["application/openmetrics-text"]
     return Format.OPENMETRICS if wanted and wanted >= weights["text/plain"] else Format.TEXT
 
 
-def _weight(text: str) -> float:
+def _weight(parameters: list[str]) -> float:
+    found = next(filter(None, map(_WEIGHT.fullmatch, parameters)), None)
     try:
-        return float(text or 1)
+        return float(found[1]) if found else 1.0
     except ValueError:
         return 0.0
 
