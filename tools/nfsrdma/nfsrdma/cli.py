@@ -214,7 +214,9 @@ def main(arguments: Sequence[str], host: Host | None = None) -> int:
     """Runs one command. Returns the exit status."""
     chosen = parser().parse_args(arguments)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _end)
+        # nohup(1) has the command ignore SIGHUP.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _end)
     try:
         status: int = chosen.run(host or Host(), chosen)
         sys.stdout.flush()

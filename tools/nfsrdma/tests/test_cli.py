@@ -61,6 +61,19 @@ def test_signal(number: signal.Signals) -> None:
     assert process.returncode == 128 + number
 
 
+def test_signal_that_is_ignored() -> None:
+    """As nohup(1) has it."""
+    script = _WAITS.replace("time.sleep(60)", "time.sleep(0.5)\n        print('ends', flush=True)")
+    argv = ["sh", "-c", 'trap "" HUP; exec "$@"', "sh", sys.executable, "-B", "-c", script]
+    with subprocess.Popen(
+        argv, cwd=FOLDER, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stdout.readline() == "begins\n"
+        process.send_signal(signal.SIGHUP)
+        assert process.stdout.read() == "ends\ncleans up\n"
+
+
 @pytest.mark.parametrize(("terminal", "shows"), [(True, "interactive"), (False, "batch")])
 def test_top_takes_the_screen_of_a_terminal_alone(
     terminal: bool, shows: str, monkeypatch: pytest.MonkeyPatch
