@@ -59,8 +59,15 @@ def add(host: Host, mount: Mount, address: str) -> Path:
     error = host.write(f"{switch}/add_xprt", "1")
     numbers = {path.number for path in before}
     new = [path for path in of(host, mount) if path.number not in numbers]
-    if error or len(new) != 1:
+    if not new:
         raise UsageError(f"the kernel has added no transport: {error or 'none is new'}")
+    if error or len(new) > 1:
+        names = " and ".join(f"xprt-{path.number}" for path in new)
+        raise UsageError(
+            f"{names} appeared, with the address of the mount:"
+            f" {error or 'another command may have added a path at the same time'};"
+            " nfsrdma rails --remove removes a path"
+        )
     # The kernel makes a transport to the address of the mount.
     error = host.write(f"{new[0].folder}/dstaddr", address, _ATTEMPTS)
     if error:

@@ -193,6 +193,31 @@ def test_add_fails(refuses: str, address: str, said: str) -> None:
     assert not host.exists(f"{SWITCH}/xprt-12-rdma")
 
 
+@pytest.mark.parametrize(
+    ("error", "numbers", "said"),
+    [
+        ("the kernel takes too long", [12], "^xprt-12 appeared, .*: the kernel takes too long;"),
+        ("", [12, 13], "^xprt-12 and xprt-13 appeared, .*: another command may"),
+    ],
+)
+def test_transport_that_appears_and_may_be_of_others(
+    error: str, numbers: list[int], said: str
+) -> None:
+    """It gets no other address, and the message names it."""
+    host = two_ports()
+    kernel(host)
+
+    def written(_path: str, _text: str) -> str:
+        for number in numbers:
+            host.files[f"{SWITCH}/xprt-{number}-rdma/dstaddr"] = "10.0.0.1\n"
+        return error
+
+    host.written = written
+    with pytest.raises(UsageError, match=said):
+        rails.change(host, "/mnt/nfs", "10.0.0.101", None)
+    assert host.files[f"{SWITCH}/xprt-12-rdma/dstaddr"] == "10.0.0.1\n"
+
+
 def test_add_to_a_mount_with_one_path() -> None:
     host = two_ports()
     kernel(host)
