@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,7 +17,7 @@ from fake import MOUNTED, UP, FakeHost
 from nfsrdma.errors import UsageError
 from nfsrdma.report import command
 from nfsrdma.report.mask import Mask
-from nfsrdma.report.record import SERVER_EVENTS, Data, record
+from nfsrdma.report.record import SERVER_EVENTS, Data, Recorder, record
 from nfsrdma.report.svg import Curve, Range, bars, curves, ranges
 from nfsrdma.report.tally import operation
 from nfsrdma.trace.calls import Call, Calls
@@ -350,6 +351,25 @@ class Interrupted(Source):
         if events:
             os.kill(os.getpid(), signal.SIGINT)
         return events
+
+
+def test_looks_of_a_long_recording_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They cover all of it at even distances, and the last one is that of the end."""
+    now = 0.0
+    monkeypatch.setattr("nfsrdma.report.record.time.monotonic", lambda: now)
+    recorder = Recorder(FakeHost(), Source([]))
+    for step in range(36_000):
+        now = step / 10
+        recorder.pump()
+        assert len(recorder.data.looks) <= 241
+    now = 3600.25
+    *looks, end = [since for since, _ in recorder.end().looks]
+    assert looks[0] == 0
+    assert end == 3600.25
+    assert 100 < len(looks) < 240
+    steps = [later - earlier for earlier, later in pairwise(looks)]
+    assert max(steps) <= min(steps) * 1.1
+    assert looks[-1] + max(steps) > 3599
 
 
 def test_interrupt_ends_the_recording_and_keeps_it() -> None:

@@ -73,8 +73,11 @@ SERVER_EVENTS = _SERVED + _NOTED_SERVED
 
 _NAMES = {name.partition(":")[2] for name in (*_NOTED, *_NOTED_SERVED)}
 
-#: Seconds from one look at the connections to the next.
+#: Seconds from one look at the connections to the next, at first.
 _LOOK = 0.5
+#: The most looks that are kept, an odd number: of more the first and the last one remain, and every
+#: second one in between.
+_MOST_LOOKS = 241
 #: Seconds from one look at the events to the next.
 _STEP = 0.1
 #: The most events that get a line each.
@@ -89,7 +92,7 @@ class Data:
     made: Tally = field(default_factory=Tally)
     #: The calls that this host serves; None if it is no server.
     served: Tally | None = None
-    #: The connections at each look, with the seconds since the begin.
+    #: The connections at each look, with the seconds since the begin. The last look is at the end.
     looks: list[tuple[float, list[Connection]]] = field(default_factory=list)
     #: Events of connections, with the seconds since the begin.
     noted: list[tuple[float, str, str]] = field(default_factory=list)
@@ -123,7 +126,7 @@ class Recorder:
         self._host, self._source = host, source
         self._assembler, self._calls = Assembler(), Calls(until_sent=True)
         self._begin = time.monotonic()
-        self._next_look = 0.0
+        self._next_look, self._interval = 0.0, _LOOK
         self.data = Data(served=Tally() if serves else None)
 
     def pump(self) -> None:
@@ -132,8 +135,8 @@ class Recorder:
         for event in self._source.read():
             self._take(event)
         if since >= self._next_look:
-            self._next_look = since + _LOOK
             self._look(since)
+            self._next_look = since + self._interval
         self.data.seconds = time.monotonic() - self._begin
 
     def _take(self, event: Event) -> None:
@@ -160,10 +163,14 @@ class Recorder:
         # Without connections to be seen, the page says so.
         with suppress(UsageError):
             self.data.looks.append((since, connections.read(self._host)))
+        if len(self.data.looks) >= _MOST_LOOKS:
+            del self.data.looks[1::2]
+            self._interval *= 2
 
     def end(self) -> Data:
         """Ends the recording and returns it."""
         self._source.stop()
+        self._next_look = 0.0
         self.pump()
         self.data.lost = self._source.lost
         return self.data
