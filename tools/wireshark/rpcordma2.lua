@@ -43,6 +43,9 @@ local SUPPORT = { [0] = "UNKNOWN", [1] = "NONE", [2] = "SZLIM", [3] = "GENL" }
 -- The most bytes of read chunks for which zeros are put into an RPC message.
 local SPLICED_MAX = 4 * 1024 * 1024
 
+-- The most elements of a bit mask that are named: Wireshark cuts a line off after 240 characters.
+local ELEMENTS_MAX = 32
+
 -- Fields by the last part of their names.
 local f = {}
 
@@ -305,17 +308,21 @@ end
 -- Reads a bit mask over the elements of a list of characteristics.
 local function subset(c, tree, name, label)
     local range = c:take(4)
-    local count, elements = range:uint(), {}
+    local count, found, elements = range:uint(), 0, {}
     for word = 0, count - 1 do
         local mask = c:word(tree, name)
         for bit = 0, 31 do
             if math.floor(mask / 2 ^ bit) % 2 == 1 then
-                elements[#elements + 1] = string.format("%d", word * 32 + bit)
+                found = found + 1
+                if found <= ELEMENTS_MAX then
+                    elements[found] = string.format("%d", word * 32 + bit)
+                end
             end
         end
     end
-    local shown = #elements > 0 and table.concat(elements, ", ") or "none"
-    tree:add(range, label .. ", elements: " .. shown):set_generated()
+    local shown = found > 0 and table.concat(elements, ", ") or "none"
+    local part = found > ELEMENTS_MAX and string.format(", first %d of %d", #elements, found) or ","
+    tree:add(range, label .. part .. " elements: " .. shown):set_generated()
 end
 
 local OPERATIONS = {

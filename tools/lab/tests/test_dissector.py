@@ -140,6 +140,18 @@ def test_listing_in_the_documentation(cable: Cable, tmp_path: Path) -> None:
     assert textwrap.indent(listing, "    ") + "\n\n" in page
 
 
+def test_elements_of_a_long_bit_mask(cable: Cable, tmp_path: Path) -> None:
+    """The text does not grow with it."""
+    full = 2**32 - 1
+    words = (1, full, 3, full, full, full, 0)
+    cable.call(dissected.replaced(golden()["RESPONSE"], 24, 4 * len(words), *words))
+    text = dissected.run(cable.save(tmp_path / "cable.pcap"), "-O", "rpcordma2")
+    first = ", ".join(map(str, range(32)))
+    assert f"[Done, elements: {first}]" in text
+    assert f"[Rejected, first 32 of 96 elements: {first}]" in text
+    assert "[Pending, elements: none]" in text
+
+
 def test_messages_that_are_cut_short(cable: Cable, tmp_path: Path) -> None:
     """None has an error in Lua; a header that is not whole is marked, or not taken at all."""
     cut = [message[:end] for message in golden().values() for end in range(1, len(message))]
