@@ -47,6 +47,9 @@ def build(tree: Tree, tools: Tools, source: Path, objects: Path, log: Path) -> N
     """
     assemble_source(tree, source)
     assemble_objects(tree, objects)
+    # A link to the file of an earlier run would dangle when that run's files are removed.
+    for folder in (source, objects):
+        (folder / "scripts/target.json").unlink(missing_ok=True)
     make = ["make", "-C", str(source), f"O={objects}", f"-j{jobs()}"]
     make += [f"RUSTC={tools.rustc}", f"HOSTRUSTC={tools.rustc}", f"BINDGEN={tools.bindgen}"]
     make += [f"RUSTFMT={tools.rustfmt}"]

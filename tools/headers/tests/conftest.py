@@ -35,7 +35,8 @@ CONFIG_BINDGEN_VERSION_TEXT="{BINDGEN}"
 # CONFIG_TOY is not set
 """
 
-#: The makefiles of the headers: the kernel's own, and that which builds a folder.
+#: The makefiles of the headers: the kernel's own, and that which builds a folder. The second
+#: leaves an equal file as it is, as the kernel's own does.
 MAKEFILE = "CONFIG_X86_64 := y\nbuild := -f scripts/toy.mk folder\n"
 BUILD = f"""
 rust: ; hook build $(O)
@@ -44,11 +45,12 @@ rust: ; hook build $(O)
 	for f in libkernel.rmeta libcore.rmeta libmacros.so; do echo $$f > $(O)/rust/$$f; done
 	echo gen > $(O)/rust/kernel/generated_arch.rs
 	echo 'pub struct a;' > $(O)/rust/bindings/bindings_generated.rs
-scripts/target.json: scripts/generate_rust_target.rs include/uapi
+scripts/target.json: scripts/generate_rust_target.rs include/uapi FORCE
 	test -e include/uapi/../../drivers/base/base.h
 	test ! $(O)/include/config/auto.conf -ot $(O)/.config
-	echo '{{}}' > $(O)/$@
-.PHONY: rust
+	echo '{{}}' > $(O)/$@.tmp
+	cmp -s $(O)/$@.tmp $(O)/$@ || mv $(O)/$@.tmp $(O)/$@
+.PHONY: rust FORCE
 """
 
 

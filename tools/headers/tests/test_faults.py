@@ -242,12 +242,25 @@ def test_killed_while_installing(machine: Machine) -> None:
     assert machine.snapshot() == before
 
 
-def test_upgraded_headers_are_prepared_again(machine: Machine) -> None:
+@pytest.mark.parametrize("cause", ["upgrade", "damage"])
+def test_a_second_preparation_installs_the_same_files(machine: Machine, cause: str) -> None:
+    before = machine.snapshot()
     machine.succeeds()
-    status = machine.root / "dpkg/status"
-    status.write_text(status.read_text().replace(VERSION, "7.3.4-2~toy1"))
+    after = machine.snapshot()
+    record = machine.build / ".rust-headers.json"
+    version = VERSION
+    if cause == "upgrade":
+        version = "7.3.4-2~toy1"
+        status = machine.root / "dpkg/status"
+        status.write_text(status.read_text().replace(VERSION, version))
+    else:
+        (machine.build / "rust/libkernel.rmeta").write_text("damaged")
     code, text = machine.run()
     assert code == 0 and "preparing" in text
+    record.write_text(record.read_text().replace(version, VERSION))
+    assert machine.snapshot() == after
+    machine.run("--remove")
+    assert machine.snapshot() == before
 
 
 def test_flavours_share_files(machine: Machine) -> None:
