@@ -3,7 +3,8 @@
 
 The record, a JSON file in the tree, lists the installed files. It is written before the first file.
 Files get temporary names first, and are renamed at the end. So after any interruption the next run
-finds in the record all files that it must remove.
+finds in the record all files that it must remove. A file is on the disk before it is renamed, so a
+power failure leaves no file cut short under its own name.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ def install(tree: Tree, source: Path, objects: Path) -> int:
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, _temporary(target))
             shutil.copymode(path, _temporary(target))
+            flush(_temporary(target))
         for _, target in pairs:
             _temporary(target).rename(target)
         Record(True, tree.version, rustc, files).store(tree.build)
@@ -130,6 +132,12 @@ def install(tree: Tree, source: Path, objects: Path) -> int:
             raise no_room(tree.build) from error
         raise
     return sum(path.stat().st_size for path, _ in pairs)
+
+
+def flush(path: Path) -> None:
+    """Writes the content of a file to the disk."""
+    with path.open("rb") as file:
+        os.fsync(file.fileno())
 
 
 def _temporary(target: Path) -> Path:

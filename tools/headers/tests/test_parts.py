@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -108,6 +109,33 @@ def test_install_and_remove(found: tree.Tree, machine: Machine) -> None:
     assert not install.is_prepared(found)
     install.remove(found.build)
     assert machine.snapshot() == before
+
+
+@pytest.fixture
+def safe_renames(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Requires that a file is on the disk when it is renamed. Returns the names from then on."""
+    synced, names = set(), list[str]()
+    fsync, rename = os.fsync, Path.rename
+
+    def noted(handle: int) -> None:
+        fsync(handle)
+        synced.add(os.fstat(handle).st_ino)
+
+    def checked(self: Path, target: Path) -> Path:
+        assert self.stat().st_ino in synced, f"{self} may be empty after a power failure"
+        names.append(target.name)
+        return rename(self, target)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(Path, "rename", checked)
+    return names
+
+
+def test_files_are_on_the_disk_before_they_have_their_names(
+    found: tree.Tree, machine: Machine, safe_renames: list[str]
+) -> None:
+    install.install(found, *built(machine.root))
+    assert {Path(name).name for name in _OBJECTS} < set(safe_renames)
 
 
 def test_install_over_an_unfinished_one(found: tree.Tree, machine: Machine) -> None:
