@@ -84,10 +84,15 @@ def known(version: str, file: Path = KNOWN) -> Package | None:
 
 
 def content(source: Path) -> str:
-    """Returns the digest of all files below a folder, with their names."""
+    """Returns the digest of all files below a folder, with their names.
+
+    The content of a link or a special file does not count, but its presence does.
+    """
     digest = hashlib.sha256()
-    for path in sorted(path for path in source.rglob("*") if path.is_file()):
-        one = hashlib.sha256(path.read_bytes()).hexdigest()
+    found = (path for path in source.rglob("*") if path.is_symlink() or not path.is_dir())
+    for path in sorted(found):
+        plain = path.is_file() and not path.is_symlink()
+        one = hashlib.sha256(path.read_bytes()).hexdigest() if plain else "special"
         digest.update(f"{path.relative_to(source)} {one}\n".encode())
     return digest.hexdigest()
 

@@ -10,16 +10,22 @@ from __future__ import annotations
 
 import errno
 import lzma
+import os
+import re
 import shutil
+import stat
 import tarfile
 from pathlib import Path
 
 from . import pieces
 from .errors import HeadersError, no_room
+from .install import flush
 from .progress import say, step
 from .run import logged, output, tail
 from .tree import Tree
 
+#: The names of the files that are kept: with a digest of the content, or with a package's version.
+_KEPT = re.compile(r"source-([0-9a-f]{16}|\d+\.\d[\w.+~]*-\d[\w.+~]*)\.tar\.xz")
 #: The largest number of bytes in the work directory: the package, its needed files, and the object
 #: tree.
 ROOM_TO_WORK = 450 << 20
@@ -91,22 +97,58 @@ def obtain(tree: Tree, target: Path, known: pieces.Package | None, log: Path) ->
     """
     work = target.parent
     kept = work.parent / f"source-{known.content[:16] if known else tree.version}.tar.xz"
-    if kept.is_file():
-        target.mkdir()
-        with step("unpacking the sources that an earlier preparation has kept"):
-            logged(["tar", "-xJf", str(kept), "-C", str(target)], log, "unpacking the sources")
-        return
+    if _is_own(kept):
+        if _unpack_kept(kept, target, known, log):
+            return
+        say("    they are damaged: fetching them again")
+        shutil.rmtree(target)
     _fetch(tree, target, known, log)
-    _keep(target, kept, log)
+    if _is_known(target, known):
+        _keep(target, kept, log)
+
+
+def _is_own(kept: Path) -> bool:
+    """Returns whether the file exists, and is none that another user has put there."""
+    try:
+        status = kept.lstat()
+    except FileNotFoundError:
+        return False
+    return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid()
+
+
+def _unpack_kept(kept: Path, target: Path, known: pieces.Package | None, log: Path) -> bool:
+    """Unpacks the kept files. Returns whether they are whole, and those that are known.
+
+    A run for another kernel may remove them meanwhile.
+    """
+    target.mkdir()
+    with step("unpacking the sources that an earlier preparation has kept"):
+        try:
+            logged(["tar", "-xJf", str(kept), "-C", str(target)], log, "unpacking the sources")
+        except HeadersError as error:
+            if "room" in str(error):
+                raise
+            return False
+    return _is_known(target, known)
+
+
+def _is_known(source: Path, known: pieces.Package | None) -> bool:
+    """Returns whether the files are those of the known package, or the package is unknown."""
+    return not known or pieces.content(source) == known.content
 
 
 def _keep(source: Path, kept: Path, log: Path) -> None:
-    """Keeps the needed files, in place of those of the last version."""
-    for old in kept.parent.glob("source-*.tar.xz*"):
-        old.unlink()
-    partial = kept.with_name(f"{kept.name}.partial")
-    logged(["tar", "-cJf", str(partial), "-C", str(source), "."], log, "keeping the sources")
-    partial.rename(kept)
+    """Keeps the needed files, in place of those of the last version.
+
+    The archive is made in the work directory of this run, which no other run or user changes.
+    """
+    for old in kept.parent.iterdir():
+        if _KEPT.fullmatch(old.name):
+            old.unlink(missing_ok=True)
+    made = source.with_name(kept.name)
+    logged(["tar", "-cJf", str(made), "-C", str(source), "."], log, "keeping the sources")
+    flush(made)
+    made.rename(kept)
 
 
 def _fetch(tree: Tree, target: Path, known: pieces.Package | None, log: Path) -> None:
@@ -199,3 +241,6 @@ def unpack(deb: Path, target: Path, log: Path) -> None:
     args = ["bash", "-o", "pipefail", "-c", pipe, str(deb), str(target)]
     with step("unpacking the needed part of the source"):
         logged(args, log, "unpacking the source")
+    for path in list(target.rglob("*")):
+        if not path.is_dir() and not pieces.needed(path.relative_to(target)):
+            path.unlink()

@@ -160,6 +160,7 @@ def add_tree(machine: Machine, release: str) -> Path:
 SOURCE = {
     "arch/arm/crypto/Kconfig": "# unwanted\n",
     "drivers/android/binder/rust_binder.h": "/* wanted */\n",
+    "drivers/android/binder/rust_binder.rs": "// unwanted\n",
     "drivers/base/base.h": "/* wanted */\n",
     "drivers/base/core.c": "/* unwanted */\n",
     "drivers/net/large.c": "",

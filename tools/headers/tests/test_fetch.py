@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import http.server
 import json
+import os
 import re
+import shutil
 import subprocess
 import threading
 import urllib.parse
@@ -185,6 +187,83 @@ def test_sources_are_kept(machine: Machine, archive: Archive, known: str) -> Non
     (kept,) = machine.work.iterdir()
     assert kept.name.startswith("source-") and kept.stat().st_size < 10_000
     assert not (machine.work / RELEASE).exists()
+
+
+def damage(kept: Path, how: str) -> None:
+    """Replaces the kept sources as a power failure, or somebody else, can."""
+    if how == "empty":
+        kept.write_bytes(b"")
+    elif how == "cut":
+        kept.write_bytes(kept.read_bytes()[:-100])
+    else:
+        tree = kept.parent / "tree"
+        tree.mkdir()
+        subprocess.run(["tar", "-xJf", kept, "-C", tree], check=True)
+        if how == "file":
+            (tree / "scripts/planted.sh").write_text("exit 1\n")
+        elif how == "link":
+            (tree / "Makefile").symlink_to(kept.parents[1] / "written")
+        else:
+            (tree / "rust/kernel/lib.rs").write_text("// planted\n")
+        subprocess.run(["tar", "-cJf", kept, "-C", tree, "."], check=True)
+        shutil.rmtree(tree)
+
+
+@pytest.mark.parametrize("how", ["empty", "cut", "file", "link", "content"])
+def test_kept_sources_that_are_damaged(
+    machine: Machine, archive: Archive, known: str, how: str
+) -> None:
+    """They are fetched again, whatever the name of the file says."""
+    succeeds(machine, known)
+    (kept,) = machine.work.iterdir()
+    damage(kept, how)
+    machine.run("--remove", source=False)
+    sent = archive.sent
+    status, text = machine.run(known, source=False)
+    assert status == 0 and "they are damaged" in text, text
+    assert archive.sent > sent
+    assert not (machine.root / "written").exists()
+    machine.run("--remove", source=False)
+    status, text = machine.run(known, source=False)
+    assert status == 0 and "they are damaged" not in text, text
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chown needs root")
+def test_kept_sources_of_another_user(machine: Machine, archive: Archive) -> None:
+    """Of a version without a known content only the owner says who has made the file."""
+    succeeds(machine)
+    (kept,) = machine.work.iterdir()
+    damage(kept, "content")
+    os.chown(kept, 65534, 65534)
+    machine.run("--remove", source=False)
+    sent = archive.sent
+    status, text = machine.run(source=False)
+    assert status == 0 and archive.sent >= sent + whole(archive), text
+    assert kept.stat().st_uid == 0
+
+
+def test_other_package_than_the_known(machine: Machine, archive: Archive, known: str) -> None:
+    """Its files are not kept under the name that the known ones have."""
+    file = Path(known.partition("=")[2])
+    entries = json.loads(file.read_text())
+    entries[VERSION].update(sha256="0" * 64, content="0" * 64)
+    file.write_text(json.dumps(entries))
+    assert "fetching all of it" in succeeds(machine, known)
+    assert archive.sent >= whole(archive)
+    assert not list(machine.work.iterdir())
+
+
+def test_only_kept_sources_are_replaced(machine: Machine, archive: Archive) -> None:
+    del archive
+    machine.work.mkdir()
+    foreign = {"source-code.tar.xz", "source-7.3.4-1.tar.xz.asc", "source-abc.tar.xz"}
+    old = {"source-7.3.3-1~toy1.tar.xz", "source-0123456789abcdef.tar.xz"}
+    for name in foreign | old:
+        (machine.work / name).touch()
+    status, text = machine.run(source=False)
+    assert status == 0, text
+    now = {path.name for path in machine.work.iterdir()}
+    assert now == foreign | {f"source-{VERSION}.tar.xz"}
 
 
 def test_source_from_the_archive(machine: Machine, archive: Archive) -> None:

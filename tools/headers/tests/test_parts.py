@@ -217,6 +217,27 @@ def test_unpacking_takes_what_is_needed(machine: Machine) -> None:
     assert files(machine.root / "s") == needed_files()
 
 
+def test_two_runs_keep_their_sources_at_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, safe_renames: list[str]
+) -> None:
+    """The runs are for kernels of different versions, so nothing excludes them."""
+    kept = [tmp_path / f"source-{number:016x}.tar.xz" for number in (1, 2)]
+    sources = [tmp_path / release / "source" for release in "ab"]
+    for path in sources:
+        path.mkdir(parents=True)
+    plain, left = run.logged, [1]
+
+    def both(*args: object, **more: object) -> None:
+        plain(*args, **more)
+        if left and left.pop():
+            source._keep(sources[1], kept[1], tmp_path / "log")
+
+    monkeypatch.setattr(source, "logged", both)
+    source._keep(sources[0], kept[0], tmp_path / "log")
+    assert kept[0].is_file()
+    assert safe_renames == [kept[1].name, kept[0].name]
+
+
 def needed_files() -> dict[str, str]:
     """Returns the needed files of the toy kernel's source."""
     return {path: text for path, text in SOURCE.items() if pieces.needed(Path(path))}
