@@ -53,6 +53,8 @@ def parser() -> argparse.ArgumentParser:
 def main(arguments: Sequence[str]) -> int:
     """Runs the program. Returns 0, 1 after an error, 130 after an interruption."""
     args = parser().parse_args(arguments)
+    # Builds of all users read the header tree.
+    os.umask(0o022)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     try:

@@ -60,6 +60,7 @@ class Machine:
 
     root: Path
     environment: dict[str, str] = field(default_factory=dict)
+    umask: int = -1
 
     @property
     def build(self) -> Path:
@@ -98,6 +99,7 @@ class Machine:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            umask=self.umask,
         )
 
     def run(self, *arguments: str, source: bool = True) -> tuple[int, str]:

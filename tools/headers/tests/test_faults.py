@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -34,6 +35,16 @@ def test_prepares_and_is_idempotent(machine: Machine) -> None:
     status, text = machine.run()
     assert status == 0 and "already prepared" in text
     assert machine.snapshot() == after
+
+
+def test_every_user_can_read_the_tree(machine: Machine) -> None:
+    machine.umask = 0o077
+    machine.succeeds()
+    record = json.loads((machine.build / ".rust-headers.json").read_text())
+    files = [machine.build / ".rust-headers.json", *map(Path, record["files"])]
+    folders = {path.parent for path in files}
+    assert not [path for path in files if not path.stat().st_mode & 0o004]
+    assert not [path for path in folders if path.stat().st_mode & 0o005 != 0o005]
 
 
 def test_remove_brings_the_tree_back(machine: Machine) -> None:
