@@ -19,6 +19,7 @@ from .progress import say, step
 
 WORK = Path("/var/cache/rust-headers")
 TREES = Path("/usr/src")
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _EPILOG = """
 Debian's kernels are built with CONFIG_RUST=y, but their header packages contain
@@ -55,8 +56,10 @@ def main(arguments: Sequence[str]) -> int:
     args = parser().parse_args(arguments)
     # Builds of all users read the header tree.
     os.umask(0o022)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, _interrupt)
+    for number in _SIGNALS:
+        # nohup and shells ignore signals for programs in the background.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _interrupt)
     try:
         _dispatch(args)
     except HeadersError as error:
@@ -82,7 +85,7 @@ def _interrupt(number: int, _: object) -> None:
 
 def _ignore_signals() -> None:
     """Ignores signals from now on, so that they do not interrupt the clean-up."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+    for number in _SIGNALS:
         signal.signal(number, signal.SIG_IGN)
 
 

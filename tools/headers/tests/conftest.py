@@ -54,6 +54,10 @@ scripts/target.json: scripts/generate_rust_target.rs include/uapi FORCE
 """
 
 
+#: Starts a program that ignores no signal, also if the tests run in the background of a script.
+DEFAULT_SIGNALS = ("env", "--default-signal=INT,TERM,HUP")
+
+
 @dataclass
 class Machine:
     """Header trees, tools and package state below one directory."""
@@ -91,10 +95,12 @@ class Machine:
             args += [f"--source={self.root / 'source.deb'}"]
         return [*args, *arguments]
 
-    def start(self, *arguments: str, source: bool = True) -> subprocess.Popen[str]:
-        """Starts a run in the background."""
+    def start(
+        self, *arguments: str, source: bool = True, by: Sequence[str] = DEFAULT_SIGNALS
+    ) -> subprocess.Popen[str]:
+        """Starts a run in the background by the program `by`."""
         return subprocess.Popen(
-            self.command(*arguments, source=source),
+            [*by, *self.command(*arguments, source=source)],
             env={**os.environ, **self.environment},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -203,6 +203,18 @@ def test_interrupted_build(machine: Machine, number: signal.Signals) -> None:
     machine.succeeds()
 
 
+def test_ignored_signal(machine: Machine) -> None:
+    """A run under nohup goes on when the terminal is closed."""
+    mark = machine.root / "building"
+    hook(machine, HANG.format(mark=mark).replace("exec sleep 60", "sleep 1"))
+    child = machine.start(by=["nohup"])
+    wait_for(mark)
+    child.send_signal(signal.SIGHUP)
+    text, _ = child.communicate(timeout=20)
+    assert child.returncode == 0 and "interrupted" not in text
+    assert (machine.build / "rust/libkernel.rmeta").exists()
+
+
 def test_killed_build_is_cleared_by_the_next_run(machine: Machine) -> None:
     before = machine.snapshot()
     mark = machine.root / "building"
