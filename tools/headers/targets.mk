@@ -25,8 +25,9 @@ deb:
 
 ## headers-check: test the preparation tool (FULL=1: also complete runs, with every fault)
 headers-check:
-	@cd tools/headers && PYTHONPATH=. PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
-		-q -p no:cacheprovider $(if $(filter-out 0,$(FULL)),tests,tests/test_parts.py)
+	@cd tools/headers && PYTHONPATH=.:../lab LAB_SUITE='tests of prepare-headers' \
+		PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
+		-q -p no:cacheprovider -p lab.report $(if $(filter-out 0,$(FULL)),tests,tests/test_parts.py)
 
 .PHONY: check-fast
 check-fast: headers-check

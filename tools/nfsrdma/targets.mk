@@ -6,7 +6,8 @@
 
 ## check-nfsrdma: run the tests of the command nfsrdma, which need neither kernel nor device
 check-nfsrdma: lab-deps
-	@cd tools/nfsrdma && PYTHONDONTWRITEBYTECODE=1 \
-		/usr/bin/python3 -m pytest -q -p no:cacheprovider tests
+	@cd tools/nfsrdma && PYTHONPATH=../lab LAB_SUITE='tests of nfsrdma' \
+		PYTHONDONTWRITEBYTECODE=1 /usr/bin/python3 -m pytest \
+		-q -p no:cacheprovider -p lab.report tests
 
 check-fast: check-nfsrdma
