@@ -156,8 +156,8 @@ class Pair:
         try:
             self._bring_up()
         except BootError as err:
-            # On a busy host an emulated kernel may hang in its first steps.
-            say(f"booting again, since a guest hung: {err}")
+            # On a busy host an emulated kernel may hang in its first steps, or misread its clock.
+            say(f"booting again: {err}")
             self._bring_up()
 
     def _bring_up(self) -> None:

@@ -137,6 +137,17 @@ def kernel_command_line(spec: Spec) -> str:
     return " ".join(word for word in words if word)
 
 
+def runs_fast(uptime: float, elapsed: float) -> str:
+    """Returns a line if a guest that has run for `elapsed` seconds believes in a longer time.
+
+    The clock of a guest that does so runs some twenty times as fast as the host's. A smaller
+    difference may come from the time between the two looks.
+    """
+    if uptime <= 3 * elapsed + 10:
+        return ""
+    return f"its clock runs too fast: {uptime:.0f} s in {elapsed:.0f} s"
+
+
 class Vm:
     """A running QEMU with its monitor and its guest agent."""
 
@@ -148,6 +159,7 @@ class Vm:
         # QEMU ends when this process ends, in whatever way.
         args = ["setpriv", "--pdeathsig", "TERM", "nice", "-n", str(spec.nice)]
         args += command_line(spec)
+        self._started = time.monotonic()
         self._process = subprocess.Popen(
             args, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log
         )
@@ -189,13 +201,28 @@ class Vm:
         """Waits until the guest takes commands.
 
         # Errors
-        `BootError` with the end of the console.
+        `BootError` with the end of the console, or for a clock that cannot be used.
         """
         try:
             self.agent.wait_ready(timeout)
+            self._check_clock()
         except GuestError as err:
             end = self.spec.console.read_text(errors="replace").splitlines()[-15:]
             raise BootError(f"{self.spec.name}: {err}; console:\n" + "\n".join(end)) from err
+
+    def _check_clock(self) -> None:
+        """Checks that the guest's clock is no faster than the host's.
+
+        # Errors
+        `GuestError`: its kernel has measured the frequency of its time stamp counter while the host
+        was busy.
+        """
+        if self.spec.gdb:
+            return
+        done = self.agent.wait(self.agent.start(["/bin/cat", "/proc/uptime"]), 60)
+        fault = runs_fast(float(done.stdout.split()[0]), time.monotonic() - self._started)
+        if fault:
+            raise GuestError(fault)
 
     def run(self, command: str, *, timeout: float = 60, stdin: bytes = b"") -> Exit:
         """Runs a shell command in the guest; timeout(1) in the guest enforces the time limit.
@@ -216,6 +243,7 @@ class Vm:
 
         QEMU may be busy until its disks have answered all requests; `wait_reset` is next.
         """
+        self._started = time.monotonic()
         self.monitor.call("set-action", reboot="reset")
         self.monitor.begin("system_reset")
 
