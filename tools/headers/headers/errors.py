@@ -13,10 +13,14 @@ class HeadersError(Exception):
         self.details = details
 
 
+class NoRoomError(HeadersError):
+    """A disk is full."""
+
+
 class Interrupted(BaseException):
     """A signal has asked the program to end. The clean-up runs first."""
 
 
-def no_room(where: object) -> HeadersError:
+def no_room(where: object) -> NoRoomError:
     """Returns the error for a disk that is full."""
-    return HeadersError(f"no room left on the disk of {where}: free some and run this again")
+    return NoRoomError(f"no room left on the disk of {where}: free some and run this again")

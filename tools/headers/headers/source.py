@@ -18,7 +18,7 @@ import tarfile
 from pathlib import Path
 
 from . import pieces
-from .errors import HeadersError, no_room
+from .errors import HeadersError, NoRoomError, no_room
 from .install import flush
 from .progress import say, step
 from .run import logged, output, tail
@@ -125,9 +125,9 @@ def _unpack_kept(kept: Path, target: Path, known: pieces.Package | None, log: Pa
     with step("unpacking the sources that an earlier preparation has kept"):
         try:
             logged(["tar", "-xJf", str(kept), "-C", str(target)], log, "unpacking the sources")
-        except HeadersError as error:
-            if "room" in str(error):
-                raise
+        except NoRoomError:
+            raise
+        except HeadersError:
             return False
     return _is_known(target, known)
 
@@ -196,7 +196,7 @@ def _refresh(apt: Apt, log: Path) -> None:
             apt.use_private_lists()
         except HeadersError as error:
             say(f"    some package lists could not be fetched; see {log}")
-            if "room" in str(error):
+            if isinstance(error, NoRoomError):
                 raise
 
 
@@ -216,7 +216,7 @@ def _unknown(package: str, version: str, log: str) -> str:
 
 
 def _broken_off(package: str, error: HeadersError) -> HeadersError:
-    if "room" in str(error):
+    if isinstance(error, NoRoomError):
         return error
     return HeadersError(
         f"{package} could not be downloaded whole: check the network and run this again",

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import BINDGEN, RELEASE, RUSTC, SOURCE, SYMBOL, VERSION, Machine, add_tree
-from headers.errors import HeadersError
+from headers.errors import HeadersError, NoRoomError
 
 from headers import build, install, pieces, record, run, source, toolcheck, tree
 
@@ -322,3 +322,15 @@ def test_one_version_in_two_places() -> None:
     version = re.match(r"rpcrdma \(([\d.]+)\)", (TOP / "debian/changelog").read_text())
     assert version
     assert f'PACKAGE_VERSION="{version[1]}"' in (TOP / "dkms.conf").read_text()
+
+
+def test_full_disk_is_told_by_its_kind(tmp_path: Path) -> None:
+    """A full disk is recognised by the kind of the error, not by a word that a path may have."""
+    log = tmp_path / "classroom.log"
+    log.write_text("tar: write error: No space left on device\n")
+    assert isinstance(run._failure(log, "unpacking", 2), NoRoomError)
+    log.write_text("tar: Unexpected EOF in archive\n")
+    found = run._failure(log, f"unpacking {log}", 2)
+    assert "room" in str(found)
+    assert not isinstance(found, NoRoomError)
+    assert "could not be downloaded whole" in str(source._broken_off("linux-source", found))
