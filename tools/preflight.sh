@@ -68,7 +68,10 @@ check_config() {
 	has RUST ||
 		die "$KDIR was built without CONFIG_RUST=y:" \
 			"set KDIR= to a kernel that has it ($lab)"
-	for option in MODULES SYSCTL INFINIBAND INFINIBAND_ADDR_TRANS SUNRPC SUNRPC_BACKCHANNEL; do
+	# dkms.conf has the same options. Without MODULE_UNLOAD the kernel exports no functions that
+	# count the references to a module.
+	for option in MODULES MODULE_UNLOAD SYSCTL INFINIBAND INFINIBAND_ADDR_TRANS SUNRPC \
+		SUNRPC_BACKCHANNEL; do
 		has $option ||
 			die "$KDIR was built without CONFIG_$option:" \
 				"set KDIR= to a kernel that has it ($lab)"

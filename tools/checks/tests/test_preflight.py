@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests tools/preflight.sh with artificial kernel trees and tools, each with one part missing."""
 
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-PREFLIGHT = Path(__file__).resolve().parents[2] / "preflight.sh"
+TOP = Path(__file__).resolve().parents[3]
+PREFLIGHT = TOP / "tools/preflight.sh"
 CONFIG = """\
 CONFIG_RUST=y
 CONFIG_RUSTC_VERSION_TEXT="rustc 1.96.0 (abc)"
@@ -15,12 +17,20 @@ CONFIG_CC_IS_CLANG=y
 CONFIG_MODULES=y
 CONFIG_INFINIBAND=m
 CONFIG_INFINIBAND_ADDR_TRANS=y
+CONFIG_MODULE_UNLOAD=y
 CONFIG_SUNRPC=y
 CONFIG_SUNRPC_BACKCHANNEL=y
 CONFIG_SYSCTL=y
 CONFIG_SUNRPC_XPRT_RDMA=m
 """
 MIN_VERSIONS = "case $1 in rustc) echo 1.85.0;; bindgen) echo 0.71.1;; llvm) echo 17.0.1;; esac\n"
+
+
+def options():
+    """Returns the options of the kernel without which DKMS skips it."""
+    script = f'. "{TOP}/dkms.conf"; echo $BUILD_EXCLUSIVE_CONFIG'
+    done = subprocess.run(["/bin/bash", "-c", script], check=True, capture_output=True, text=True)
+    return re.findall(r"CONFIG_(\w+)", done.stdout)
 
 
 class Preflight(unittest.TestCase):
@@ -144,6 +154,18 @@ class Preflight(unittest.TestCase):
     def test_without_rust(self):
         self.config("CONFIG_RUST=y", "# CONFIG_RUST is not set")
         self.says("CONFIG_RUST=y", "KDIR=")
+
+    def test_without_an_option_that_dkms_asks_for(self):
+        for option in options():
+            with self.subTest(option):
+                self.file(".config", re.sub(rf"(?m)^CONFIG_{option}=.*\n", "", CONFIG))
+                self.says(f"CONFIG_{option}", "KDIR=")
+
+    def test_the_options_that_dkms_asks_for_are_enough(self):
+        lines = [f"CONFIG_{option}=y\n" for option in (*options(), "CC_IS_CLANG")]
+        self.file(".config", "".join(lines))
+        done = self.run_preflight()
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
 
     def test_without_infiniband(self):
         self.config("CONFIG_INFINIBAND=m", "# CONFIG_INFINIBAND is not set")
