@@ -81,7 +81,9 @@ def find(release: str, modules: Path = MODULES) -> Tree:
     if not build.is_dir():
         raise _absent(release, modules)
     build = build.resolve()
-    for name in (".config", ".kernelvariables", "Makefile", "Module.symvers"):
+    if not (build / ".kernelvariables").is_file():
+        raise _foreign(f"{build} has no .kernelvariables, which Debian's header packages have")
+    for name in (".config", "Makefile", "Module.symvers"):
         if not (build / name).is_file():
             raise HeadersError(
                 f"{build} has no {name}: apt-get install --reinstall linux-headers-{release}"
@@ -113,9 +115,13 @@ def _source(build: Path) -> Path:
         word, _, path = line.partition(" ")
         if word == "include" and Path(path).name == "Makefile" and Path(path).is_file():
             return Path(path).parent.resolve()
-    raise HeadersError(
-        f"{build}/Makefile is not that of a Debian header package:"
-        " a kernel you built yourself needs `make modules_prepare` instead"
+    raise _foreign(f"{build}/Makefile is not that of a Debian header package")
+
+
+def _foreign(reason: str) -> HeadersError:
+    """Returns the error for a tree that is not of a header package."""
+    return HeadersError(
+        f"{reason}: a kernel you built yourself needs `make modules_prepare` in its tree instead"
     )
 
 

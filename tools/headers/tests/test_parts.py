@@ -92,6 +92,24 @@ def test_tools_that_do_not(found: tree.Tree, machine: Machine) -> None:
         assert words in text
 
 
+@pytest.mark.parametrize(
+    ("missing", "advice"),
+    [
+        ([".kernelvariables"], "a kernel you built yourself needs `make modules_prepare`"),
+        ([".kernelvariables", ".config"], "a kernel you built yourself needs"),
+        ([".config"], "apt-get install --reinstall linux-headers-"),
+    ],
+)
+def test_incomplete_tree(
+    found: tree.Tree, machine: Machine, missing: list[str], advice: str
+) -> None:
+    """No package can be installed again for a kernel that is from no package."""
+    for name in missing:
+        (found.build / name).unlink()
+    with pytest.raises(HeadersError, match=re.escape(advice)):
+        tree.find(RELEASE, machine.root / "modules")
+
+
 @pytest.mark.parametrize("release", ["6.1.0-44-amd64", "7.2.12+deb13-amd64", "7.9.9-absent", "x y"])
 def test_unusable_release(found: tree.Tree, machine: Machine, release: str) -> None:
     del found
