@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0
 """Tests dkms.conf: what DKMS does for a kernel, by the tree that the kernel's modules have."""
 
+import re
 import shutil
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-CONF = Path(__file__).resolve().parents[3] / "dkms.conf"
+TOP = Path(__file__).resolve().parents[3]
+CONF = TOP / "dkms.conf"
 RELEASE = "7.3.4-own"
 
 # DKMS sources the file with these variables, and skips a release that the pattern does not match.
@@ -69,6 +71,12 @@ class Dkms(unittest.TestCase):
         """DKMS itself says which package is missing."""
         shutil.rmtree(self.tree)
         self.assertEqual(self.plan(), (False, ""))
+
+    def test_package_needs_a_version_that_skips(self):
+        """To 3.0.10 of Debian 12 a kernel that is skipped is a failure of its installation."""
+        found = re.search(r"^ +dkms \(>= ([0-9.]+)\)", (TOP / "debian/control").read_text(), re.M)
+        self.assertIsNotNone(found)
+        self.assertGreaterEqual(tuple(map(int, found[1].split("."))), (3, 2))
 
 
 if __name__ == "__main__":
