@@ -69,6 +69,19 @@ def test_events_are_enabled(root: Path) -> None:
     assert _instance(root, "events/enable") == "0"
 
 
+@pytest.mark.parametrize(
+    ("processors", "size"),
+    [(2, 4096), (16, 4096), (64, 1024), (256, 256), (512, 256), (None, 4096)],
+)
+def test_buffers_of_many_processors(
+    root: Path, monkeypatch: pytest.MonkeyPatch, processors: int | None, size: int
+) -> None:
+    """All buffers together have 64 MiB at most, as long as each has 256 KiB."""
+    monkeypatch.setattr(os, "cpu_count", lambda: processors)
+    with Recording(NAMES, root):
+        assert int(_instance(root, "buffer_size_kb")) == size
+
+
 def test_events_end_with_the_module(root: Path) -> None:
     """They are not enabled when it is loaded again."""
     recording = Recording(NAMES, root)

@@ -20,8 +20,8 @@ from .events import Event, lost, parse_line
 
 ROOT = Path("/sys/kernel/tracing")
 
-#: Kilobytes of the buffer of each processor.
-_BUFFER = 4096
+#: Kilobytes of the buffer of a processor, at most and at least, and of those of all processors.
+_LARGEST, _SMALLEST, _TOTAL = 4096, 256, 65536
 
 #: The begin of the name of an instance. The process id follows.
 _PREFIX = "nfsrdma."
@@ -36,6 +36,15 @@ def _is_folder(path: Path) -> bool:
         return path.is_dir()
     except OSError:
         return False
+
+
+def _buffer() -> int:
+    """Returns the kilobytes of the buffer of each processor.
+
+    The kernel allocates a buffer for each processor that is online, at once.
+    """
+    share = _TOTAL // (os.cpu_count() or 1)
+    return max(_SMALLEST, min(_LARGEST, share))
 
 
 class Recording:
@@ -94,7 +103,7 @@ class Recording:
 
     def _begin(self) -> None:
         self._write("trace_clock", "mono")
-        self._write("buffer_size_kb", str(_BUFFER))
+        self._write("buffer_size_kb", str(_buffer()))
         # The pipe holds the events back otherwise until half of the buffer is full.
         with suppress(OSError):
             self._write("buffer_percent", "0")
