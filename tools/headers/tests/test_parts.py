@@ -325,6 +325,8 @@ def test_one_upper_limit_everywhere() -> None:
     major, after = map(int, limit.groups())
     assert re.search(rf"older .* {major}\.{after} ", _text("tools/preflight.sh"))
     assert f"Linux {major}.{after} or newer" in _text("tools/preflight.sh")
+    doctor = _text("tools/nfsrdma/nfsrdma/doctor/module.py")
+    assert f"NEWEST = {(major, after - 1)}\n" in doctor
     oldest, newest = ".".join(map(str, tree.OLDEST)), f"{major}.{after - 1}"
     assert f"the series {oldest} and {newest}." in _text("debian/control")
     for name in ("README.md", "CHANGELOG.md", "Documentation/kernel-range.rst"):

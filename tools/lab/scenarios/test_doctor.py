@@ -7,7 +7,8 @@ test_nfsrdma.py provokes the findings on the way to a server, and carries out th
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import pytest
 
@@ -49,6 +50,16 @@ def _await(guest: Guest, finding: str, limit: float, server: str = "") -> dict[s
     return found
 
 
+@contextmanager
+def _release(guest: Guest, release: str) -> Iterator[None]:
+    """Lets the guest report another kernel."""
+    guest.sh(f"echo {release} > /run/release; mount --bind /run/release {RELEASE}")
+    try:
+        yield
+    finally:
+        guest.sh(f"umount {RELEASE}")
+
+
 def test_module(tools: Pair) -> None:
     """The module is not installed or loaded, is the kernel's own, or is older than the file."""
     client = tools.client
@@ -58,15 +69,16 @@ def test_module(tools: Pair) -> None:
         release = client.sh("uname -r").strip()
         fix = doctor(client, prefix=INSTALLED)["module-not-installed"]
         assert fix == f"apt install rpcrdma-dkms linux-headers-{release}"
-        client.sh(f"echo 7.1.13 > /run/release; mount --bind /run/release {RELEASE}")
-        found = doctor(client, prefix=INSTALLED)
-        client.sh(f"umount {RELEASE}")
+        with _release(client, "7.1.13"):
+            found = doctor(client, prefix=INSTALLED)
         assert "linux-image-$a" in found["kernel-too-old"]
         client.sh(INSTALL)
         assert doctor(client, prefix=INSTALLED)["module-missing"] == "modprobe rpcrdma"
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
         client.sh("insmod /run/stock.ko")
         assert "module-stock" in doctor(client)
+        with _release(client, "6.12.48"):
+            assert "linux-image-$a" in doctor(client)["kernel-skipped"]
         assert "modprobe -r" in doctor(client, prefix=INSTALLED)["module-unused"]
         tools.unload()
     finally:

@@ -54,6 +54,11 @@ def _stock(host: FakeHost) -> None:
     host.program("modinfo", "-F", "version", "rpcrdma")
 
 
+def _skipped(host: FakeHost, release: str = "6.12.48+deb13-amd64") -> None:
+    _stock(host)
+    host.files["/proc/sys/kernel/osrelease"] = f"{release}\n"
+
+
 def interface(host: FakeHost, **values: object) -> None:
     host.json("ip", "-j", "address", "show", value=[host.eth0 | values])
 
@@ -174,6 +179,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "module-not-installed": _not_installed,
     "kernel-too-old": _too_old,
     "module-stock": _stock,
+    "kernel-skipped": _skipped,
     "module-unused": _unused,
     "module-outdated": lambda host: host.program("modinfo", "-F", "version", "rpcrdma", out="2\n"),
     "debugfs-missing": lambda host: host.remove("/sys/kernel/debug"),
@@ -295,6 +301,25 @@ def test_status_of_the_stock_module() -> None:
         host = FakeHost()
         prepare(host)
         assert doctor.examine(host, None).status == status
+
+
+@pytest.mark.parametrize(
+    ("release", "name"),
+    [
+        ("7.1.13+deb13-amd64", "kernel-skipped"),
+        ("7.2.12+deb14-amd64", "module-stock"),
+        ("7.3.4+deb13-amd64", "module-stock"),
+        ("7.4-rc1-amd64", "kernel-skipped"),
+    ],
+)
+def test_kernels_that_dkms_skips(release: str, name: str) -> None:
+    """On such a kernel, no installation replaces the stock module."""
+    host = FakeHost()
+    _skipped(host, release)
+    (finding,) = doctor.examine(host, None).findings
+    assert finding.kind.name == name
+    says = "linux-image-" if name == "kernel-skipped" else f"rpcrdma-dkms linux-headers-{release} "
+    assert says in finding.fix
 
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "lab/scenarios"

@@ -124,6 +124,13 @@ _RELOAD = (
     "modprobe -r -w 10000 rpcrdma && modprobe rpcrdma   # after umount, and while nfsd is stopped"
 )
 
+#: A kernel that rpcrdma-dkms builds for. The machine's own suite need not have one.
+_KERNEL = (
+    "a=$(dpkg --print-architecture)\n"
+    "apt install linux-image-$a linux-headers-$a   # then reboot; on Debian 13 with\n"
+    "# -t trixie-backports, a suite that apt's sources have to name"
+)
+
 _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 
 # The module.
@@ -144,14 +151,21 @@ _kind(
     _P,
     "kernel-too-old",
     "kernel {release} has no module rpcrdma, and rpcrdma-dkms needs Linux {oldest} or newer",
-    "a=$(dpkg --print-architecture)\n"
-    "apt install linux-image-$a linux-headers-$a   # with -t, the suite of a newer kernel",
+    _KERNEL,
 )
 _kind(
     _N,
     "module-stock",
     "the loaded rpcrdma.ko is the kernel's own: it shows no connections",
-    "modinfo -n rpcrdma   # the file that modprobe takes\n" + _RELOAD,
+    "modinfo -n rpcrdma   # the file that modprobe takes; this module is below updates/, after\n"
+    "apt install rpcrdma-dkms linux-headers-{release}   # and is loaded by\n" + _RELOAD,
+)
+_kind(
+    _N,
+    "kernel-skipped",
+    "the loaded rpcrdma.ko is the kernel's own, because rpcrdma-dkms skips kernel {release}: it"
+    " builds for Linux {oldest} to {newest}",
+    _KERNEL,
 )
 _kind(
     _W,

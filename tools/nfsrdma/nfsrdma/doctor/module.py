@@ -11,8 +11,9 @@ from ..host import MISSING
 from .kinds import Finding, finding
 from .view import Fact, View
 
-#: The oldest series that the module builds for (Documentation/kernel-range.rst).
+#: The oldest and the newest series that DKMS builds for (Documentation/kernel-range.rst).
 OLDEST = (7, 2)
+NEWEST = (7, 3)
 #: Meanings of the letters of a taint (Documentation/admin-guide/tainted-kernels.rst).
 _TAINTS = {
     "P": "its licence is not free",
@@ -60,7 +61,11 @@ def _stock(view: View) -> Finding:
     installed = _installed(view)
     if installed:
         return finding("module-unused", installed=installed)
-    return finding("module-stock")
+    release = _release(view)
+    if OLDEST <= _series(release) <= NEWEST:
+        return finding("module-stock", release=release)
+    limits = {"oldest": _text(OLDEST), "newest": _text(NEWEST)}
+    return finding("kernel-skipped", release=release, **limits)
 
 
 def _taint(view: View) -> Iterator[Fact]:
@@ -75,16 +80,24 @@ def _taint(view: View) -> Iterator[Fact]:
 def _missing(view: View) -> Finding:
     if view.host.run("modinfo", "-n", "rpcrdma").status == 0:
         return finding("module-missing")
-    release = (view.host.read("/proc/sys/kernel/osrelease") or "?").strip()
+    release = _release(view)
     if _series(release) < OLDEST:
-        return finding("kernel-too-old", release=release, oldest=".".join(map(str, OLDEST)))
+        return finding("kernel-too-old", release=release, oldest=_text(OLDEST))
     return finding("module-not-installed", release=release)
+
+
+def _release(view: View) -> str:
+    return (view.host.read("/proc/sys/kernel/osrelease") or "?").strip()
 
 
 def _series(release: str) -> tuple[int, ...]:
     """Returns the series of a kernel release, or the oldest one that is supported if unreadable."""
     numbers = re.match(r"(\d+)\.(\d+)", release)
     return tuple(map(int, numbers.groups())) if numbers else OLDEST
+
+
+def _text(series: tuple[int, ...]) -> str:
+    return ".".join(map(str, series))
 
 
 def _installed(view: View) -> str:
