@@ -45,7 +45,7 @@ def test_server_that_takes_less(tools: Pair, tunables: Tunables, server_tunables
     tools.umount()
     _mount(tools)
     assert "server-limits" not in doctor(tools.client)
-    assert ("mtu-packets" in doctor(tools.client)) == (mtu < 4096 + 76)
+    assert ("mtu-packets" in doctor(tools.client)) == (mtu < 4096 + 96)
     tools.umount()
 
 

@@ -114,6 +114,8 @@ def test_queues_of_a_device_are_short(role: str, setting: str) -> None:
         (1500, 8192, []),
         (1500, 9216, ["mtu-packets"]),
         (2200, 9216, ["mtu-packets"]),
+        (4191, 9216, ["mtu-packets"]),
+        (4192, 9216, []),
         (4200, 9216, []),
         (9000, 65536, []),
     ],
@@ -125,6 +127,21 @@ def test_packets_of_an_inline_message(mtu: int, size: int, found: list[str]) -> 
     assert findings(host) == found
     iwarp(host)
     assert findings(host) == []
+
+
+@pytest.mark.parametrize(("mtu", "found"), [(1119, ["mtu-small"]), (1120, [])])
+def test_mtu_for_packets_of_1024_bytes(mtu: int, found: list[str]) -> None:
+    host = FakeHost()
+    interface(host, mtu=mtu)
+    assert findings(host) == found
+
+
+def test_servers_get_a_larger_mtu_before_clients() -> None:
+    """A client with a larger MTU than its server loses the packets that are longer."""
+    host = FakeHost()
+    interface(host, mtu=1000)
+    (found,) = doctor.examine(host, None).findings
+    assert "first on\n# switches and servers" in found.fix
 
 
 def test_number_of_packets() -> None:

@@ -9,8 +9,8 @@ from . import gid, priority
 from .kinds import Finding, finding
 from .view import Fact, Port, View
 
-#: The bytes of headers around the payload of a RoCE packet.
-_HEADERS = 76
+#: The bytes of an MTU of Ethernet that the kernel reserves for the headers of RoCE (iboe_get_mtu).
+_HEADERS = 96
 #: The sizes of payloads that InfiniBand knows.
 _PAYLOADS = (256, 512, 1024, 2048, 4096)
 

@@ -131,6 +131,12 @@ _KERNEL = (
     "# -t trixie-backports, a suite that apt's sources have to name"
 )
 
+#: A client's MTU is that of the server's packets as well (cma_resolve_iboe_route).
+_MTU = (
+    "ip link set {netdev} mtu 4200   # on all hosts and switches of the network: first on\n"
+    "# switches and servers, because the client's MTU is that of the server's packets as well"
+)
+
 _P, _W, _N = Severity.PROBLEM, Severity.WARNING, Severity.NOTE
 
 # The module.
@@ -225,7 +231,7 @@ _kind(
     _W,
     "mtu-small",
     "the MTU of {netdev} is {mtu}: RoCE sends {roce} bytes per packet",
-    "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
+    _MTU,
 )
 
 _kind(
@@ -368,7 +374,8 @@ _kind(
     _W,
     "lost-often",
     "the connection to {peer} was made {connects} times; last loss: {why}",
-    "dmesg | grep -E 'rpcrdma|{device}'",
+    "dmesg | grep -E 'rpcrdma|{device}'\n"
+    "ip link   # with RoCE: the MTU of server and switches must not be smaller than the client's",
 )
 _kind(
     _W,
@@ -458,7 +465,7 @@ _kind(
     "mtu-packets",
     "an inline message of {bytes} bytes takes {packets} packets of {roce} bytes: the MTU of"
     " {netdev} is {mtu}",
-    "ip link set {netdev} mtu 4200   # on all hosts and switches of the network",
+    _MTU,
 )
 
 # The way of data from the device to memory.
