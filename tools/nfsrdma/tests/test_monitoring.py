@@ -96,12 +96,13 @@ def test_prometheus_takes_the_alerts() -> None:
 
 def test_alerts_use_metrics_that_exist() -> None:
     text = ALERTS.read_text()
-    assert len(re.findall("alert: ", text)) == 4
+    assert len(re.findall("alert: ", text)) == 5
     for expression in re.findall(r"expr: (?:>-\n)?((?:.+\n)+?) +(?:for|labels):", text):
         _exported(expression)
 
 
-_LABELS = 'instance="a",role="client"'
+_INSTANCE = 'instance="a"'
+_LABELS = f'{_INSTANCE},role="client"'
 #: For each alert: series, the values that raise it, those that do not, and labels of the alert.
 _RAISED = {
     "NfsRdmaNotConnected": (
@@ -121,6 +122,12 @@ _RAISED = {
         "0+1x40",
         "2x40",
         {"severity": "warning", "peer": "s:1", "reason": "peer"},
+    ),
+    "NfsRdmaCallsRefused": (
+        f"nfsrdma_server_unmapped_calls_total{{{_INSTANCE}}}",
+        "0x10 1x30",
+        "1x40",
+        {"severity": "warning"},
     ),
     "NfsRdmaBreaches": (
         f'nfsrdma_breaches_total{{{_LABELS},kind="session"}}',

@@ -20,6 +20,8 @@ _COUNTERS: tuple[tuple[str, str, Labels, str], ...] = (
     ("write", "server_segments", {"direction": "write"}, ""),
     ("sq_starve", "server_send_queue_waits", {}, "Times that a transfer waited to be posted."),
     ("limited", "server_limited_replies", {}, "Replies that reached a memory limit."),
+    ("waited", "server_memory_waits", {}, "Times that a call waited for memory for its data."),
+    ("unmapped", "server_unmapped_calls", {}, "Calls refused for lack of bounce buffers."),
     ("padded", "server_legacy_messages", {"kind": "padded"}, "Messages of RFC 5666, by kind."),
     ("done", "server_legacy_messages", {"kind": "done"}, ""),
     ("conf", "server_legacy_messages", {"kind": "conf"}, ""),
