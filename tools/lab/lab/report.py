@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0
-"""A pytest plugin: failures as they happen, and two last lines for scripts."""
+"""A pytest plugin: failures as they happen, durations in a file, two last lines for scripts."""
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Any
 
 from . import settings
@@ -28,10 +29,48 @@ class Report:
             terminal.write_line(f"    {line}")
 
 
+#: The parts of a test, each of which has a duration, in their order.
+PHASES = ("setup", "call", "teardown")
+
+
+class Durations:
+    """Writes how long each part of each test took, a line for a test when it has ended."""
+
+    def __init__(self, path: Path) -> None:
+        """`path`: the file, which gets a line with the names of its columns."""
+        self._path = path
+        #: The durations of tests that have not ended, by the tests' identifiers.
+        self._begun: dict[str, dict[str, float]] = {}
+        path.write_text("\t".join(("test", *PHASES)) + "\n")
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        """Notes the duration of a part of a test."""
+        # Where several processes run the tests, the name of a test's group follows.
+        test = report.nodeid.partition("@")[0]
+        self._begun.setdefault(test, {})[report.when] = report.duration
+        if report.when == PHASES[-1]:
+            self._write(test)
+
+    def pytest_sessionfinish(self) -> None:
+        """Writes the tests whose end nobody has reported, because their process has died."""
+        for test in list(self._begun):
+            self._write(test)
+
+    def _write(self, test: str) -> None:
+        """Writes a test's line, with a dash for each part that did not run."""
+        took = self._begun.pop(test)
+        shown = [f"{took[phase]:.2f}" if phase in took else "-" for phase in PHASES]
+        with self._path.open("a") as out:
+            out.write("\t".join((test, *shown)) + "\n")
+
+
 def pytest_configure(config: Any) -> None:
-    """Registers the reporter in the process that prints, where several run the tests."""
-    if not hasattr(config, "workerinput"):
-        config.pluginmanager.register(Report(config))
+    """Registers the reporters in the process that prints, where several run the tests."""
+    if hasattr(config, "workerinput"):
+        return
+    config.pluginmanager.register(Report(config))
+    if logs := os.environ.get("LAB_RUN"):
+        config.pluginmanager.register(Durations(Path(logs) / "durations.tsv"))
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
