@@ -20,6 +20,9 @@ from .errors import LabError
 #: tshark with the dissector of version two.
 TSHARK = paths.ROOT / "tools/wireshark/tshark"
 
+#: A queue pair: the address of its host, and its number. Each device of a host numbers its own.
+Queue = tuple[str, int]
+
 #: Fields that a message of either version has, and their names in the dissectors of both.
 _COMMON = ("xid", "version", "reads_count", "writes_count", "reply_count", "position")
 _COMMON += ("segment_count", "rdma_handle", "rdma_length", "rdma_offset", "errcode")
@@ -35,6 +38,8 @@ _FIELDS = (
     "frame.number",
     "ip.src",
     "ipv6.src",
+    "ip.dst",
+    "ipv6.dst",
     "udp.length",
     "infiniband.bth.opcode",
     "infiniband.bth.destqp",
@@ -168,8 +173,15 @@ class Frame:
     handshake: int | None = None
     #: The size of Receives in private data, if it holds in version two as well.
     receive: int | None = None
+    #: The address that the frame goes to.
+    destination: str = ""
     #: The objections of the dissector of version two.
     objection: str = ""
+
+    @property
+    def receiver(self) -> Queue:
+        """The queue pair that the frame goes to."""
+        return self.destination, self.queue
 
 
 def _numbers(text: str) -> list[int]:
@@ -282,6 +294,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
         yield Frame(
             number=int(row["frame.number"]),
             source=(row["ip.src"] or row["ipv6.src"]).split(",")[0],
+            destination=(row["ip.dst"] or row["ipv6.dst"]).split(",")[0],
             opcode=opcode,
             queue=queue,
             sequence=sequence,

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from .capture import PAYLOADS, SENDS, Access, Frame, Message, Segment
+from .capture import PAYLOADS, SENDS, Access, Frame, Message, Queue, Segment
 from .terms import (
     CALL,
     ERR_VERS,
@@ -103,10 +103,10 @@ class Backward:
     FIRST = 2
 
     #: Open calls, and the client's queue pair that each went to.
-    pending: dict[int, tuple[int, Message]] = field(default_factory=dict)
-    grants: dict[int, int] = field(default_factory=dict)
+    pending: dict[int, tuple[Queue, Message]] = field(default_factory=dict)
+    grants: dict[Queue, int] = field(default_factory=dict)
 
-    def call(self, queue: int, message: Message, terms: Terms | None) -> list[str]:
+    def call(self, queue: Queue, message: Message, terms: Terms | None) -> list[str]:
         """Notes a call of the server; returns its defects (RFC 8167, section 4)."""
         self.pending[message.xid] = (queue, message)
         flight = sum(other == queue for other, _ in self.pending.values())
@@ -185,12 +185,12 @@ class Checker:
     def __init__(self, *clients: str) -> None:
         """Takes the addresses of the requester."""
         self._clients = clients
-        self._connections: dict[int, Connection] = {}
-        self._reply_queue: dict[int, Connection] = {}
+        self._connections: dict[Queue, Connection] = {}
+        self._reply_queue: dict[Queue, Connection] = {}
         self._backward = Backward()
-        self._seen: set[tuple[str, int, int, int]] = set()
+        self._seen: set[tuple[str, Queue, int, int]] = set()
         #: Queue pairs of accepted connections, with the responder's number for the connection.
-        self._accepted: set[tuple[int, int]] = set()
+        self._accepted: set[tuple[Queue, int]] = set()
         #: The sizes of Receives that clients have announced, by their numbers for connections.
         self._requested: dict[int, int | None] = {}
         self.summary = Summary()
@@ -199,7 +199,8 @@ class Checker:
         """Checks all frames."""
         for frame in frames:
             if frame.accepts:
-                self._on_accept(*frame.accepts)
+                queue, number = frame.accepts
+                self._on_accept((frame.source, queue), number)
                 self._on_sizes(frame)
                 continue
             if frame.handshake is not None:
@@ -220,7 +221,7 @@ class Checker:
                 self._on_access(frame)
         return self.summary
 
-    def _on_accept(self, queue: int, number: int) -> None:
+    def _on_accept(self, queue: Queue, number: int) -> None:
         """Begins a connection: a device that was removed and added numbers queue pairs afresh."""
         if (queue, number) in self._accepted:
             return
@@ -234,7 +235,9 @@ class Checker:
         """Notes the Receives of both peers, if they hold in version two from the beginning."""
         client = self._requested.get(frame.handshake or 0)
         if frame.accepts and client and frame.receive:
-            connection = self._connections.setdefault(frame.accepts[0], Connection())
+            connection = self._connections.setdefault(
+                (frame.source, frame.accepts[0]), Connection()
+            )
             connection.terms.begin(client, frame.receive)
 
     def _violation(self, frame: Frame, text: str) -> None:
@@ -242,7 +245,7 @@ class Checker:
 
     def _retransmitted(self, frame: Frame) -> bool:
         """Returns whether the frame repeats a packet: a retransmission is not another message."""
-        key = (frame.source, frame.queue, frame.sequence, frame.opcode)
+        key = (frame.source, frame.receiver, frame.sequence, frame.opcode)
         if frame.opcode < 0 or key not in self._seen:
             self._seen.add(key)
             return False
@@ -276,7 +279,7 @@ class Checker:
 
     def _not_a_call(self, frame: Frame, message: Message) -> None:
         """Takes an optional operation of the client, a reply to a backward call, or an error."""
-        connection = self._connections.setdefault(frame.queue, Connection())
+        connection = self._connections.setdefault(frame.receiver, Connection())
         terms = connection.terms
         self._faults(frame, message, terms.from_client(message))
         if message.kind == RDMA_OPTIONAL:
@@ -293,7 +296,7 @@ class Checker:
             self._violation(frame, f"xid {message.xid:#x}: malformed call")
         if frame.invalidates is not None:
             self._violation(frame, f"xid {message.xid:#x}: Send With Invalidate by the requester")
-        connection = self._connections.setdefault(frame.queue, Connection())
+        connection = self._connections.setdefault(frame.receiver, Connection())
         terms = connection.terms
         again = not terms.settled and message.xid == terms.refused_xid and message.version == 1
         self.summary.again += again
@@ -333,7 +336,7 @@ class Checker:
         if one_way or (message.version == 2 and message.direction == CALL):
             self._without_call(frame, message)
             return
-        connection = self._answering(frame.queue, message.xid)
+        connection = self._answering(frame.receiver, message.xid)
         if connection is None:
             self._without_call(frame, message)
             return
@@ -362,7 +365,7 @@ class Checker:
         A backward call is legal, as are an optional operation and an error that answers one. A
         reply is not.
         """
-        connection = self._reply_queue.get(frame.queue)
+        connection = self._reply_queue.get(frame.receiver)
         terms = connection.terms if connection else None
         two = message.version == 2
         if two:
@@ -373,7 +376,7 @@ class Checker:
             pass
         elif message.direction == CALL:
             self.summary.backward += 1
-            self._faults(frame, message, self._backward.call(frame.queue, message, terms))
+            self._faults(frame, message, self._backward.call(frame.receiver, message, terms))
         elif not (two and terms and answers_operation(message, terms.client)):
             self._violation(frame, f"xid {message.xid:#x}: reply without an unanswered call")
         if frame.invalidates is not None:
@@ -398,7 +401,7 @@ class Checker:
             self._violation(frame, f"xid {call.xid:#x}: {text}")
         connection.invalidated.add(key)
 
-    def _answering(self, queue: int, xid: int) -> Connection | None:
+    def _answering(self, queue: Queue, xid: int) -> Connection | None:
         """Returns the connection on which `xid` is unanswered, and learns its other queue pair.
 
         A device that was removed and added numbers its queue pairs from the start. So a known

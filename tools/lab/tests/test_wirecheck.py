@@ -327,7 +327,7 @@ def test_a_queue_number_of_the_server_that_comes_back() -> None:
 
     def call(xid: int, sequence: int) -> capture.Frame:
         message = capture.Message(xid=xid, version=1, credits=1, kind=0, direction=0)
-        return capture.Frame(xid, CLIENT, 4, 10, sequence, message)
+        return capture.Frame(xid, CLIENT, 4, 10, sequence, message, destination=SERVER)
 
     def reply(xid: int, queue: int) -> capture.Frame:
         message = capture.Message(xid=xid, version=1, credits=8, kind=0, direction=1)
@@ -340,6 +340,24 @@ def test_a_queue_number_of_the_server_that_comes_back() -> None:
     assert summary.violations == []
     assert (summary.calls, summary.replies) == (3, 2)
     assert wirecheck.check(first + second[1:], CLIENT).violations != []
+
+
+def test_queue_numbers_of_several_devices() -> None:
+    """The devices of a host number their queue pairs alike. Two connections are made at once."""
+    ends = [(CLIENT, SERVER), ("10.0.0.102", "10.0.0.101")]
+    accepted, calls, replies = [], [], []
+    for n, (client, server) in enumerate(ends):
+        call, reply = (
+            capture.Message(xid=n, version=1, credits=1, kind=0, direction=direction)
+            for direction in (0, 1)
+        )
+        accepted.append(capture.Frame(n, server, 100, 1, n, accepts=(17, n), destination=client))
+        calls.append(capture.Frame(n, client, 4, 17, 100, call, destination=server))
+        replies.append(capture.Frame(n, server, 4, 17, 200, reply, destination=client))
+    frames = [accepted[0], calls[0], accepted[1], calls[1], *replies]
+    summary = wirecheck.check(frames, *(client for client, _ in ends))
+    assert summary.violations == []
+    assert (summary.calls, summary.replies, summary.most_in_flight) == (2, 2, 1)
 
 
 def test_credits_of_the_backward_direction(cable: Cable, tmp_path: Path) -> None:

@@ -103,8 +103,9 @@ def handshake(link: Link, holds: tuple[int, int] = (1, 1)) -> None:
     make = dissected.handshake
     link.frames.append(make.cm_req(7, bytes.fromhex(client).ljust(56, b"\0")))
     reply = make.cm_rep(7, bytes.fromhex(server).ljust(196, b"\0"))
-    # The server's queue pair.
-    link.frames.append(reply.replace(bytes.fromhex("00001200"), bytes([0, 0, SERVER_QP, 0])))
+    # The queue pair and the address of the server, which is that packet's receiver.
+    reply = reply.replace(bytes.fromhex("00001200"), bytes([0, 0, SERVER_QP, 0]))
+    link.frames.append(reply[:26] + reply[30:34] + reply[26:30] + reply[34:])
 
 
 def test_sizes_in_private_data(link: Link, tmp_path: Path) -> None:
