@@ -29,6 +29,17 @@ _REPORT = re.compile(
     re.VERBOSE,
 )
 
+#: Single lines that are reports: those of this module that tell of a defect, in it or below it, and
+#: that of the kernel about a network device to which somebody keeps a reference.
+_ALARM = re.compile(
+    r"queue pair \d+ could not be drained"
+    r"|a (memory region|protection domain) could not be freed"
+    r"|a memory region is live on a connection that was drained"
+    r"|connect without the send lock"
+    r"|no tunables in /proc/sys/"
+    r"|unregister_netdevice: waiting for"
+)
+
 #: Lines with the same words that are no reports.
 _HARMLESS = re.compile(
     r"DMA-API: (preallocated|debugging enabled|debugging disabled)"
@@ -39,8 +50,9 @@ _HARMLESS = re.compile(
 #: status rxe had not set. No module of RPC is involved.
 _OF_A_BAD_LINK = re.compile(r"WARNING: \S*\brxe/rxe_comp\.c:")
 
-#: First lines of reports by the page allocator about a failed allocation.
-_OF_WANT = re.compile(r"page allocation failure|vmalloc error")
+#: First lines of reports by the page allocator about a failed allocation, and our module's line
+#: about files that it could not make.
+_OF_WANT = re.compile(r"page allocation failure|vmalloc error|no tunables in")
 
 #: A warning of the stock server over iWARP when it is stopped while it reads from clients: the
 #: queue pair that it destroys still has memory regions.
@@ -69,15 +81,19 @@ def find(
     lines = console.splitlines()
     index = 0
     while index < len(lines):
-        line = lines[index]
-        if _REPORT.search(line) and not _HARMLESS.search(line):
+        line, end = lines[index], index + 1
+        excused = want and bool(_OF_WANT.search(line))
+        if _ALARM.search(line):
+            reports += [] if excused else [line]
+        elif _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if not (_is_others(report, bad_link, iwarp) or (want and _OF_WANT.search(line))):
+            if excused or _is_others(report, bad_link, iwarp):
+                # Another processor may have printed an alarm meanwhile.
+                reports += filter(_ALARM.search, lines[index:end])
+            else:
                 reports.append(report)
-            index = end
-        else:
-            index += 1
+        index = end
     return reports
 
 

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from lab import splat
+from lab import paths, splat
 
 REPORTS = (
     "[    5.1] WARNING: CPU: 0 PID: 1 at net/sunrpc/xprt.c:100 xprt_foo+0x1/0x2",
@@ -24,6 +26,8 @@ REPORTS = (
     "[    5.1] Kernel panic - not syncing: Fatal exception",
     "[    5.1] Internal error: synchronous external abort: 0000000096000010 [#1]  SMP",
     "[    5.1] Call trace:",
+    "[    5.1] rpcrdma: queue pair 17 could not be drained: destroyed",
+    "[    5.1] unregister_netdevice: waiting for eth1 to become free. Usage count = 2",
 )
 
 ORDINARY = (
@@ -36,6 +40,23 @@ ORDINARY = (
     "[    0.1] Debug: sleep inside atomic section checking is on",
     "[    0.1] Lock dependency validator: Copyright (c) 2006 Red Hat, Inc., Ingo Molnar",
 )
+
+
+#: How the warnings of this module begin that a peer, an administrator or a lack of memory causes,
+#: and how a failed KUnit case is named.
+CAUSED = ("server: ", "connecting to ", "call to ", "swapon of a file", "{}\\n")
+CAUSED += ("{kind} {name} is registered",)
+_WARNING = re.compile(r'pr_(?:warn|err|crit|alert|emerg)(?:_once)?!\(\s*"((?:[^"\\]|\\.)*)"')
+
+
+def test_warnings_of_this_module_are_reports_or_caused_by_others() -> None:
+    sources = [path.read_text() for path in (paths.ROOT / "rust").rglob("*.rs")]
+    lines = {line for text in sources for line in _WARNING.findall(text)}
+    assert len(lines) > 15
+    for line in lines:
+        # A placeholder stands for a number.
+        found = splat.find("[    5.1] rpcrdma: " + line.replace("{}", "17"))
+        assert bool(found) != line.startswith(CAUSED), line
 
 
 @pytest.mark.parametrize("line", REPORTS)
@@ -86,6 +107,26 @@ def test_failed_allocations_are_left_out_on_request_only() -> None:
         assert len(splat.find(report(first))) == 1
         assert splat.find(report(first), want=True) == []
     assert len(splat.find(report("WARNING: foo.c:1 at foo+0x1"), want=True)) == 1
+
+
+ALARM = "[ 1.0] rpcrdma: a memory region could not be freed: -22"
+
+
+def test_an_alarm_does_not_hide_behind_a_known_report() -> None:
+    """It is a report of its own, before the known warning, among its lines, and after it."""
+    known = _warning("drivers/infiniband/sw/rxe/rxe_comp.c:827 at rxe_completer+0x722").splitlines()
+    assert splat.find("\n".join(known), bad_link=True) == []
+    for place in range(len(known) + 1):
+        lines = [*known[:place], ALARM, *known[place:]]
+        assert splat.find("\n".join(lines), bad_link=True) == [ALARM]
+        assert len(splat.find("\n".join([*lines, ALARM]), bad_link=True)) == 2
+
+
+def test_missing_files_are_left_out_without_memory_only() -> None:
+    line = "[ 1.0] rpcrdma: no tunables in /proc/sys/sunrpc"
+    assert splat.find(line) == [line]
+    assert splat.find(line, want=True) == []
+    assert splat.find(ALARM, want=True) == [ALARM]
 
 
 def _warning(first: str, *rest: str) -> str:
