@@ -165,12 +165,12 @@ impl Prepared {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());
             return Err(ENOTCONN);
         }
-        let watch = &self.accepted.service.watch;
-        watch.add(self.endpoint.clone())?;
-        let class = TRAFFIC_CLASS.byte();
-        if let Err(error) = self.endpoint.accept(self.settings, self.reads, class) {
-            watch.remove(&self.endpoint);
+        let (watch, ep) = (&self.accepted.service.watch, &self.endpoint);
+        watch.add(ep.clone())?;
+        if let Err(error) = ep.accept(self.settings, self.reads, TRAFFIC_CLASS.byte()) {
+            watch.remove(ep);
             trace::server::accept_err(traced::peer(&self.owner), error.to_errno());
+            ep.end();
             return Err(error);
         }
         self.endpoint.shared().begin_use();

@@ -176,15 +176,6 @@ impl Responder {
     fn pages_kept(&self) -> usize {
         self.in_flight.pages() + self.quirks.pages()
     }
-
-    /// Drops all messages and calls that were not received, and all operations, after the queue
-    /// pair has been drained. May sleep.
-    pub(crate) fn clear(&self) {
-        self.ready.clear();
-        self.in_flight.clear();
-        self.quirks.clear();
-        self.spare.clear();
-    }
 }
 
 /// Returns the operations that may be in flight, and the calls that may be in progress, while a
@@ -296,6 +287,21 @@ impl Endpoint {
         self.shared().role()
     }
 
+    /// Closes the connection. Then drops all messages and calls that were not received, and all
+    /// operations: a message keeps the device, and the owner of the connection with it. May sleep.
+    pub(super) fn end(&self) {
+        self.close();
+        // A thread of the service may also close the client transport.
+        self.shared().owner().end_backchannel();
+        // A thread of the service may have waited for pages since the transport was detached.
+        let role = self.role();
+        role.budget.forget(&role.ready);
+        role.ready.clear();
+        role.in_flight.clear();
+        role.quirks.clear();
+        role.spare.clear();
+    }
+
     /// Posts a message, now or when there is space on the send queue, or closes the connection.
     /// Does not sleep.
     #[inline(always)]
@@ -344,13 +350,7 @@ impl WorkItem for Endpoint {
         // No reader uses the connection once it is closed.
         let registered = this.registered.lock().take();
         drop(registered);
-        this.close();
-        // A thread of the service may also close the client transport.
-        this.shared().owner().end_backchannel();
-        // A thread of the service may have waited for pages since the transport was detached.
-        let role = this.role();
-        role.budget.forget(&role.ready);
-        role.clear();
+        this.end();
     }
 }
 

@@ -479,21 +479,22 @@ int rdma_init_qp_attr(struct rdma_cm_id *id, struct ib_qp_attr *attr, int *mask)
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = identifier_of(id);
+	struct h_qp *qp;
 
 	if (self->link)
 		return accept(self, parameters);
+	qp = id->qp ? container_of(id->qp, struct h_qp, ib) : h_qp_find(parameters->qp_num);
+	h_expect(id->qp || (qp && qp->state == IB_QPS_RTS),
+		 "violation: a connection is accepted before its queue pair can send");
+	if (h_faults.early)
+		h_faults.early(qp);
 	if (h_step_error(H_STEP_ACCEPT))
 		return h_faults.error;
 	self->connected = true;
 	h_connections++;
-	if (id->qp) {
-		h_qp = container_of(id->qp, struct h_qp, ib);
+	h_qp = qp;
+	if (id->qp)
 		h_qp->class = h_answer.class;
-	} else {
-		h_qp = h_qp_find(parameters->qp_num);
-		h_expect(h_qp && h_qp->state == IB_QPS_RTS,
-			 "violation: a connection is accepted before its queue pair can send");
-	}
 	conclude(self, H_STEP_ANSWERED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_UNREACHABLE);
 	return 0;
 }

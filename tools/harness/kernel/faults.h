@@ -5,6 +5,8 @@
 
 #include <rdma/ib_verbs.h>
 
+struct h_qp;
+
 /* The steps of making a connection, at this host. */
 enum h_step {
 	H_STEP_NONE, H_STEP_BIND, H_STEP_ADDRESS, H_STEP_RESOLVED, H_STEP_ROUTE, H_STEP_ROUTED,
@@ -26,6 +28,7 @@ struct h_faults {
 	int listen;			/* the error of listening */
 	u32 removed;			/* the port whose device is removed when it is bound */
 	u32 lonely;			/* a bit for each port from which the peer is not found */
+	void (*early)(struct h_qp *qp);	/* happens before a connection is accepted */
 	bool dead;			/* the peers of present connections answer nothing */
 };
 

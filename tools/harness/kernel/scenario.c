@@ -336,6 +336,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "removed_while_busy", h_removed_while_busy },
 	{ "backlog", h_backlog },
 	{ "ready_at_once", h_ready_at_once },
+	{ "accept_fails", h_accept_fails },
 	{ "receives_refused", h_receives_refused },
 	{ "class_refused", h_class_refused },
 	{ "class_refused_mounted", h_class_refused_mounted },

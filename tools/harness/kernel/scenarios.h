@@ -187,6 +187,7 @@ void h_both_kinds_two(void);
 
 /* --- unaccepted.c --- */
 void h_ready_at_once(void);
+void h_accept_fails(void);
 void h_removed_without_threads(void);
 void h_removed_and_accepted(void);
 void h_removed_in_flood(void);

@@ -126,3 +126,30 @@ void h_ready_at_once(void)
 	h_expect(h_connections == 2, "of two connections %u are accepted", h_connections);
 	h_serve_end();
 }
+
+static void ask_early(struct h_qp *qp)
+{
+	h_qp = qp;
+	h_ask(H_INLINE);
+	h_complete_receive(qp);
+	h_qp = NULL;
+}
+
+/* A device takes messages before accept() returns. If it fails then, nothing of them is left. */
+void h_accept_fails(void)
+{
+	h_load();
+	h_serve_start(1);
+	h_faults = (struct h_faults) { .step = H_STEP_ACCEPT, .error = -EINVAL };
+	h_faults.early = ask_early;
+	h_cm_request();
+	h_settle();
+	h_expect(!h_connections, "a connection is accepted");
+	h_expect(!h_objects(), "%u objects of a connection that was not accepted are left",
+		 h_objects());
+	h_faults = (struct h_faults) {};
+	h_cm_request();
+	h_settle();
+	h_expect(h_connections == 1, "the listener accepts no further connection");
+	h_serve_end();
+}
