@@ -8,6 +8,8 @@ should carry a message. Version one is dissected by tshark itself, version two b
 
 from __future__ import annotations
 
+import mmap
+import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Iterator, Sequence
@@ -60,10 +62,15 @@ _FIELDS = (
     "infiniband.cm.rep.localqpn",
     "infiniband.cm.rep.remotecommid",
     "infiniband.cm.req",
+    "infiniband.cm.req.localqpn",
     "rpcordma_cm.recv_size",
     "rpcordma_cm.s",
 )
 
+#: Bytes of every RoCE packet: its UDP port.
+ROCE = re.compile(re.escape((4791).to_bytes(2, "big")))
+#: Bytes of a REQ of the connection manager: the beginning of its header, and its attribute.
+REQUEST = re.compile(rb"\x01\x07\x02\x03.{12}\x00\x10", re.DOTALL)
 #: InfiniBand opcodes of the reliable connected service.
 _WRITE_STARTS = (0x06, 0x0A, 0x0B)
 _READ_REQUEST = 0x0C
@@ -171,6 +178,8 @@ class Frame:
     accepts: tuple[int, int] | None = None
     #: The requester's number for the connection, in its request and in the answer.
     handshake: int | None = None
+    #: The requester's queue pair, when it requests a connection.
+    requests: int | None = None
     #: The size of Receives in private data, if it holds in version two as well.
     receive: int | None = None
     #: The address that the frame goes to.
@@ -304,6 +313,7 @@ def parse_rows(lines: Iterable[str]) -> Iterator[Frame]:
             invalidates=_invalidates(row, opcode),
             accepts=_accepts(row),
             handshake=_first(row["infiniband.cm.req"] or row["infiniband.cm.rep.remotecommid"]),
+            requests=_first(row["infiniband.cm.req.localqpn"]),
             receive=_receive(row),
             objection=_objection(row),
         )
@@ -316,6 +326,14 @@ def read(pcap: Path) -> list[Frame]:
     `LabError` when tshark is missing or fails.
     """
     return list(parse_rows(_tshark(pcap, _FILTER, _FIELDS)))
+
+
+def contains(pcap: Path, pattern: re.Pattern[bytes]) -> bool:
+    """Returns whether a capture has these bytes, `ROCE` or `REQUEST`: tshark is much slower."""
+    if not pcap.stat().st_size:
+        return False
+    with pcap.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        return pattern.search(data) is not None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ wrong, and the next scenario gets a fresh one.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -231,9 +232,8 @@ class Lab:
         # Over iWARP one TCP frame may hold several messages, which the check cannot separate.
         checked = pair.setup.link == "rxe" and not breaks_rules
         if checked and not failed and not expect_reports:
-            # The calls may be in a capture that the scenario itself has made.
-            busy = pair.mounts > scenario.mounts and pair.pcaps == [scenario.pcap]
-            faults += wire_faults(scenario.pcap, busy=busy, bad_link=pair.relay is not None)
+            busy = pair.mounts > scenario.mounts
+            faults += wire_faults(pair.pcaps, busy=busy, bad_link=pair.relay is not None)
         if failed or faults:
             self._keep(pair, scenario)
         if faults and not failed and settings.keep():
@@ -315,17 +315,25 @@ def leaks(guest: Guest) -> str:
     return f"{guest.name}: kmemleak: {text[:3000]}" if text else ""
 
 
-def wire_faults(pcap: Path, *, busy: bool = False, bad_link: bool = False) -> list[str]:
-    """Returns the breaches of the protocol in a capture.
+def wire_faults(pcaps: Sequence[Path], *, busy: bool = False, bad_link: bool = False) -> list[str]:
+    """Returns the breaches of the protocol in the captures of a scenario.
 
-    `busy`: the capture must contain calls. `bad_link`: tshark cannot reassemble frames that it sees
-    twice or out of order, and calls them malformed, so malformed frames do not count.
+    A connection may be older than any capture but the first. It is not checked there, so that a
+    capture without a request for a connection has nothing to check.
+
+    `busy`: the captures must contain calls. `bad_link`: tshark cannot reassemble frames that it
+    sees twice or out of order, and calls them malformed, so malformed frames do not count.
     """
-    summary = wirecheck.check(capture.read(pcap), *CLIENT_ADDRESSES)
-    if busy and not summary.calls:
-        return ["wire: there was a mount, but the capture has no call"]
-    found = [f for f in summary.violations if not (bad_link and f.endswith("malformed"))]
-    shown = [f"wire: {text}" for text in found[:20]]
-    if len(found) > 20:
-        shown.append(f"wire: … {len(found)} in all")
-    return shown
+    found: list[str] = []
+    calls = 0
+    for number, pcap in enumerate(pcaps):
+        first = number == 0
+        if not capture.contains(pcap, capture.ROCE if first else capture.REQUEST):
+            continue
+        summary = wirecheck.check(capture.read(pcap), *CLIENT_ADDRESSES, whole=first)
+        calls += summary.calls
+        found += [f"wire: cable-{number}: {text}" for text in summary.violations]
+    if busy and not calls:
+        return ["wire: there was a mount, but the captures have no call"]
+    found = [text for text in found if not (bad_link and text.endswith("malformed"))]
+    return found[:20] + ([f"wire: … {len(found)} in all"] if len(found) > 20 else [])

@@ -72,10 +72,10 @@ class Sent:
 class Exchange:
     """The messages of a capture in order, and the result of the check of all captures."""
 
-    def __init__(self, pcap: Path) -> None:
-        """Dissects a capture."""
+    def __init__(self, pcap: Path, *, whole: bool = True) -> None:
+        """Dissects a capture, and checks it; see `wirecheck.Checker` for `whole`."""
         frames = capture.read(pcap)
-        self.summary = wirecheck.check(frames, *CLIENT_ADDRESSES)
+        self.summary = wirecheck.check(frames, *CLIENT_ADDRESSES, whole=whole)
         self.sent: list[Sent] = []
         seen = set()
         for frame in frames:

@@ -3,7 +3,7 @@
 
 Follows RFC 8166: credits (section 3.3), chunk lists (3.4, 3.5), the responder's duties, the lengths
 of what it has written, and the R_keys that it invalidates. terms.py has what version two adds. The
-capture must begin before the connections it shows.
+check of a connection needs all its frames from the beginning.
 """
 
 from __future__ import annotations
@@ -182,17 +182,23 @@ class Summary:
 class Checker:
     """Goes through the frames in order and notes every breach of a rule."""
 
-    def __init__(self, *clients: str) -> None:
-        """Takes the addresses of the requester."""
-        self._clients = clients
+    def __init__(self, *clients: str, whole: bool = True) -> None:
+        """Takes the addresses of the requester.
+
+        `whole`: the capture begins before the connections it shows. Otherwise the check leaves out
+        the connections whose request or acceptance is not in the capture.
+        """
+        self._clients, self._whole = clients, whole
+        #: The queue pairs of both ends of the connections whose beginning is in the capture.
+        self._begun: set[Queue] = set()
         self._connections: dict[Queue, Connection] = {}
         self._reply_queue: dict[Queue, Connection] = {}
         self._backward = Backward()
         self._seen: set[tuple[str, Queue, int, int]] = set()
         #: Queue pairs of accepted connections, with the responder's number for the connection.
         self._accepted: set[tuple[Queue, int]] = set()
-        #: The sizes of Receives that clients have announced, by their numbers for connections.
-        self._requested: dict[int, int | None] = {}
+        #: Requests, by the client's address and its number for the connection.
+        self._requested: dict[tuple[str, int], Frame] = {}
         self.summary = Summary()
 
     def run(self, frames: Iterable[Frame]) -> Summary:
@@ -201,12 +207,13 @@ class Checker:
             if frame.accepts:
                 queue, number = frame.accepts
                 self._on_accept((frame.source, queue), number)
-                self._on_sizes(frame)
+                self._on_request((frame.source, queue), frame)
                 continue
             if frame.handshake is not None:
-                self._requested[frame.handshake] = frame.receive
+                self._requested[frame.source, frame.handshake] = frame
                 continue
-            if self._retransmitted(frame):
+            # A repeated packet of an old connection may follow a new one with the same number.
+            if self._retransmitted(frame) or self._left_out(frame):
                 continue
             if frame.objection:
                 self._violation(frame, frame.objection)
@@ -231,14 +238,25 @@ class Checker:
         for key in [key for key, one in self._reply_queue.items() if one is old]:
             del self._reply_queue[key]
 
-    def _on_sizes(self, frame: Frame) -> None:
-        """Notes the Receives of both peers, if they hold in version two from the beginning."""
-        client = self._requested.get(frame.handshake or 0)
-        if frame.accepts and client and frame.receive:
-            connection = self._connections.setdefault(
-                (frame.source, frame.accepts[0]), Connection()
-            )
-            connection.terms.begin(client, frame.receive)
+    def _on_request(self, queue: Queue, answer: Frame) -> None:
+        """Notes what the request of an accepted connection and its answer say.
+
+        That is the client's queue pair, and the Receives of both peers, if they hold in version two
+        from the beginning.
+        """
+        request = self._requested.get((answer.destination, answer.handshake or 0))
+        if request is None:
+            return
+        if request.requests is not None:
+            self._begun |= {queue, (request.source, request.requests)}
+        if request.receive and answer.receive:
+            connection = self._connections.setdefault(queue, Connection())
+            connection.terms.begin(request.receive, answer.receive)
+
+    def _left_out(self, frame: Frame) -> bool:
+        """Returns whether the frame belongs to a connection whose beginning nobody has seen."""
+        # Queue pairs 0 and 1 belong to the connection manager.
+        return not self._whole and frame.queue > 1 and frame.receiver not in self._begun
 
     def _violation(self, frame: Frame, text: str) -> None:
         self.summary.violations.append(f"frame {frame.number}: {text}")
@@ -535,6 +553,6 @@ def _chunk_faults(name: str, offered: tuple[Segment, ...], used: tuple[Segment, 
     return faults
 
 
-def check(frames: Iterable[Frame], *clients: str) -> Summary:
-    """Checks a whole capture; `clients` are the requester's addresses."""
-    return Checker(*clients).run(frames)
+def check(frames: Iterable[Frame], *clients: str, whole: bool = True) -> Summary:
+    """Checks a capture. `clients` are the requester's addresses; see `Checker` for `whole`."""
+    return Checker(*clients, whole=whole).run(frames)

@@ -43,6 +43,18 @@ def replaced(message: bytes, at: int, *words: int) -> bytes:
     return message[:at] + struct.pack(f">{len(words)}I", *words) + message[end:]
 
 
+def connected(client: bytes, server: bytes, queue: int, number: int = 7) -> list[bytes]:
+    """Returns the request for a connection and its acceptance, between the ends of `packets`.
+
+    `client` and `server`: private data. The client's queue pair is 0x11, the server's is `queue`.
+    """
+    request = handshake.cm_req(number, client.ljust(56, b"\0"))
+    answer = handshake.cm_rep(number, server.ljust(196, b"\0"))
+    answer = answer.replace(bytes.fromhex("00001200"), (queue << 8).to_bytes(4, "big"))
+    # `packets` has the other addresses.
+    return [frame[:26] + frame[30:34] + frame[26:30] + frame[34:] for frame in (request, answer)]
+
+
 def mpa_stream(messages: list[bytes], size: int) -> list[bytes]:
     """Returns the frames of an iWARP connection: its handshake, and Sends of the client.
 

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+import dissected
 import pytest
-from packets import CLIENT, SERVER, Cable, header, null_call, null_reply
+from packets import CLIENT, SERVER, SERVER_QP, Cable, header, null_call, null_reply
 
-from lab import capture, wirecheck
+from lab import capture, harness, wirecheck
 
 WRITE_SEGMENT = (0x100, 4096, 0x7000_0000_0000)
 READ_SEGMENT = (0x200, 8192, 0x6000_0000_0000)
@@ -358,6 +360,107 @@ def test_queue_numbers_of_several_devices() -> None:
     summary = wirecheck.check(frames, *(client for client, _ in ends))
     assert summary.violations == []
     assert (summary.calls, summary.replies, summary.most_in_flight) == (2, 2, 1)
+
+
+class Ends:
+    """The frames of one connection between queue pairs of these numbers."""
+
+    def __init__(self, client: int, server: int) -> None:
+        """The two differ from those of other connections."""
+        self._client, self._server = client, server
+
+    def request(self) -> capture.Frame:
+        """The client's request for the connection."""
+        request = capture.Frame(0, CLIENT, 100, 1, self._client, destination=SERVER)
+        return replace(request, handshake=self._client, requests=self._client)
+
+    def accept(self) -> capture.Frame:
+        """The server's answer to it."""
+        answer = capture.Frame(0, SERVER, 100, 1, self._server, destination=CLIENT)
+        return replace(answer, accepts=(self._server, 1), handshake=self._client)
+
+    def call(self, xid: int) -> capture.Frame:
+        """A call."""
+        message = capture.Message(xid=xid, version=1, credits=1, kind=0, direction=0)
+        return capture.Frame(1, CLIENT, 4, self._server, xid, message, destination=SERVER)
+
+    def reply(self, xid: int) -> capture.Frame:
+        """A reply."""
+        message = capture.Message(xid=xid, version=1, credits=1, kind=0, direction=1)
+        return capture.Frame(1, SERVER, 4, self._client, xid, message, destination=CLIENT)
+
+    def write(self) -> capture.Frame:
+        """An RDMA Write of the server."""
+        access = capture.Access(write=True, address=0, handle=1, length=8)
+        return capture.Frame(1, SERVER, 10, self._client, 9, access=access, destination=CLIENT)
+
+    def other(self) -> capture.Frame:
+        """A Send of the server that is no message."""
+        return capture.Frame(1, SERVER, 4, self._client, 10, destination=CLIENT)
+
+    def breaches(self) -> list[capture.Frame]:
+        """Two calls too many, a reply without a call, and more."""
+        return [*map(self.call, (1, 2, 3)), self.reply(8), self.write(), self.other()]
+
+
+def test_a_capture_that_begins_late() -> None:
+    """Only connections whose request and acceptance it has are checked, with all rules."""
+    old, half, new = Ends(11, 21), Ends(12, 22), Ends(13, 23)
+    frames = [*old.breaches(), half.accept(), *half.breaches(), new.request(), *old.breaches()]
+    summary = wirecheck.check(frames, CLIENT, whole=False)
+    assert (summary.violations, summary.calls) == ([], 0)
+    # The client's new queue pair may have the number of one that a device took away.
+    same = Ends(11, 24)
+    frames += [new.accept(), *new.breaches(), same.request(), same.accept(), *old.breaches()]
+    summary = wirecheck.check(frames, CLIENT, whole=False)
+    assert summary.calls == 3
+    for text in ("2 calls in flight", "3 calls in", "without an una", "outside every", "a Send"):
+        assert sum(text in found for found in summary.violations) == 1, text
+    assert len(summary.violations) == 5
+    assert len(wirecheck.check(frames, CLIENT).violations) > 5
+
+
+def test_captures_of_a_scenario(tmp_path: Path) -> None:
+    """All are checked; a connection that is older than its capture is left out."""
+    begun, late = Cable(), Cable()
+    begun.frames += dissected.connected(b"", b"", SERVER_QP)
+    for cable in (begun, late):
+        for xid in (1, 2):
+            cable.call(header(xid), null_call(xid))
+    paths = [begun.save(tmp_path / "0"), late.save(tmp_path / "1"), begun.save(tmp_path / "2")]
+    fault = "2 calls in flight, 1 granted"
+    found = harness.wire_faults(paths, busy=True)
+    assert [text.partition(": frame")[0] for text in found] == ["wire: cable-0", "wire: cable-2"]
+    assert all(text.endswith(fault) for text in found)
+    assert len(harness.wire_faults([paths[1]])) == 1
+    empty = Cable().save(tmp_path / "empty")
+    assert harness.wire_faults([empty, paths[1]]) == []
+    assert "no call" in harness.wire_faults([empty, paths[1]], busy=True)[0]
+    assert "no call" not in harness.wire_faults([empty, paths[2]], busy=True)[0]
+    # Here the check itself leaves the older connection out.
+    late.frames += dissected.connected(b"", b"", SERVER_QP + 1, 9)
+    assert harness.wire_faults([empty, late.save(paths[1])]) == []
+
+
+def test_what_captures_contain(cable: Cable, tmp_path: Path) -> None:
+    path = tmp_path / "cable.pcap"
+
+    def found() -> list[bool]:
+        return [capture.contains(path, what) for what in (capture.ROCE, capture.REQUEST)]
+
+    path.touch()
+    assert found() == [False, False]
+    cable.save(path)
+    assert found() == [False, False]
+    request, answer = dissected.connected(b"", b"", SERVER_QP)
+    cable.frames.append(answer)
+    cable.save(path)
+    assert found() == [True, False]
+    assert not capture.requests(path)
+    cable.frames.append(request)
+    cable.save(path)
+    assert found() == [True, True]
+    assert len(capture.requests(path)) == 1
 
 
 def test_credits_of_the_backward_direction(cable: Cable, tmp_path: Path) -> None:

@@ -100,12 +100,7 @@ PRIVATE = "f6ab0e180101{:02x}{:02x}b542a32c01{:02x}0102"
 def handshake(link: Link, holds: tuple[int, int] = (1, 1)) -> None:
     """Has a client with Receives of 16384 bytes connect to a server with 8192 bytes."""
     client, server = (PRIVATE.format(one, one, s) for one, s in zip((15, 7), holds, strict=True))
-    make = dissected.handshake
-    link.frames.append(make.cm_req(7, bytes.fromhex(client).ljust(56, b"\0")))
-    reply = make.cm_rep(7, bytes.fromhex(server).ljust(196, b"\0"))
-    # The queue pair and the address of the server, which is that packet's receiver.
-    reply = reply.replace(bytes.fromhex("00001200"), bytes([0, 0, SERVER_QP, 0]))
-    link.frames.append(reply[:26] + reply[30:34] + reply[26:30] + reply[34:])
+    link.frames += dissected.connected(bytes.fromhex(client), bytes.fromhex(server), SERVER_QP)
 
 
 def test_sizes_in_private_data(link: Link, tmp_path: Path) -> None:
