@@ -295,10 +295,9 @@ def test_idle_client_vanishes(pair: Pair) -> None:
 
 
 # The second mountd takes the registration of the first one from rpcbind, so the pair is its own.
-# The server's two devices have queue pairs of the same numbers, so the packets are not checked.
+# The server's two devices have queue pairs of the same numbers.
 # With the stock module the namespace was still there after a minute.
 @full
-@pytest.mark.breaks_rules
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("pair", [Options(threads=4)], indirect=True)
 def test_namespace(pair: Pair) -> None:
