@@ -25,11 +25,17 @@ modules: preflight
 preflight:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' sh tools/preflight.sh
 
+# The key that signs the kernel's modules, if this machine has it: a file, or a URI of PKCS #11. The
+# tree of a kernel that was built here has it; headers of a distribution do not.
+SIG_KEY = $(shell sed -n 's/^CONFIG_MODULE_SIG_KEY="\(.*\)"$$/\1/p' '$(KDIR)/.config' 2>/dev/null)
+SIG_FILE = $(if $(filter /%,$(SIG_KEY)),,$(KDIR)/)$(SIG_KEY)
+KEY_HERE = $(if $(SIG_KEY),$(filter pkcs11:%,$(SIG_KEY))$(wildcard $(SIG_FILE)))
+
 ## modules_install: install the module under updates/, where modprobe finds it first
-# The module is not signed: this machine lacks the key that signed the kernel's own modules.
+# The module is signed as the kernel's own modules are, and not at all without their key.
 modules_install: modules
-	+@$(KBUILD) INSTALL_MOD_DIR=updates INSTALL_MOD_STRIP=1 CONFIG_MODULE_SIG_ALL= \
-		modules_install
+	+@$(KBUILD) INSTALL_MOD_DIR=updates INSTALL_MOD_STRIP=1 \
+		$(if $(KEY_HERE),,CONFIG_MODULE_SIG_ALL=) modules_install
 	@sh tools/headers/switch.sh '$(KRELEASE)' '$(INSTALL_MOD_PATH)'
 
 ## check: run all checks and tests that a change must pass; FULL=1 for the long form
