@@ -52,29 +52,34 @@ struct h_kind h_kinds[H_ALL_KINDS] = {
 
 bool h_payloads = true;
 
+#define ROW	(1u << 16)
+
 /*
- * A payload consists of pieces of this row, whose bytes are seven times their place, modulo 256.
- * The contents differ from page to page.
+ * A payload consists of pieces of this row of pseudo-random bytes, one for each page of the
+ * payload: bytes that are displaced, in their page or to another one, are wrong.
  */
 static const u8 *row(void)
 {
-	static u8 bytes[256 + PAGE_SIZE];
+	static u64 words[ROW / sizeof(u64)] H_SCRATCH;
+	u64 word = 1;
 	u32 i;
 
-	if (!bytes[1])
-		for (i = 0; i < sizeof(bytes); i++)
-			bytes[i] = i * 7;
-	return bytes;
+	for (i = 0; i < ARRAY_SIZE(words) && !words[ARRAY_SIZE(words) - 1]; i++) {
+		word ^= word << 13;
+		word ^= word >> 7;
+		word ^= word << 17;
+		words[i] = word;
+	}
+	return (const u8 *)words;
 }
 
 /* Returns the bytes of a payload from an offset on, and how many follow in the same page. */
 static const u8 *piece(u32 offset, u32 seed, u32 *len)
 {
-	u8 first = offset * 7 + (offset >> 12) * 31 + seed;
+	u32 mixed = (offset >> PAGE_SHIFT) * 0x85ebca6bu + seed * 0x9e3779b1u;
 
 	*len = min_t(u32, *len, PAGE_SIZE - offset % PAGE_SIZE);
-	/* Seven times 183 is one. */
-	return row() + (u8)(first * 183);
+	return row() + (mixed >> 8) % (ROW - PAGE_SIZE) + offset % PAGE_SIZE;
 }
 
 void h_payload_fill(u8 *to, u32 offset, u32 len, u32 seed)
