@@ -10,6 +10,7 @@
 #include <net/net_namespace.h>
 #include <rdma/ib_cm.h>
 #include "both.h"
+#include "limits.h"
 
 struct identifier {
 	struct rdma_cm_id id;
@@ -106,6 +107,7 @@ void rdma_destroy_id(struct rdma_cm_id *id)
 	wait_event(handled, !self->busy);
 	forget_events(self);
 	h_expect(!id->qp, "violation: an identifier is destroyed before its queue pair");
+	h_limits_leave(id);
 	list_del(&self->all);
 	u_free(self);
 }
@@ -181,7 +183,7 @@ static bool find_port(struct rdma_cm_id *id)
 
 	if (port < 1 || port > h_devices[0].ib.phys_port_cnt)
 		return false;
-	id->device = &h_devices[0].ib;
+	h_limits_use(id, &h_devices[0]);
 	id->port_num = port;
 	return true;
 }
@@ -261,6 +263,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	struct identifier *self = identifier_of(id);
 	struct event *event;
 
+	h_limits_reads(id, parameters);
 	if (h_both)
 		return request(self, parameters);
 	if (h_step_error(H_STEP_CONNECT))
@@ -362,7 +365,7 @@ static struct identifier *requested(struct h_device *device)
 				     from->id.ps, from->id.qp_type, NULL);
 	self = identifier_of(id);
 	self->passive = true;
-	id->device = &device->ib;
+	h_limits_use(id, device);
 	id->port_num = 1;
 	id->route.addr = from->id.route.addr;
 	memcpy(&id->route.addr.dst_addr, &peer, sizeof(peer));
@@ -481,6 +484,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	struct identifier *self = identifier_of(id);
 	struct h_qp *qp;
 
+	h_limits_reads(id, parameters);
 	if (self->link)
 		return accept(self, parameters);
 	qp = id->qp ? container_of(id->qp, struct h_qp, ib) : h_qp_find(parameters->qp_num);
@@ -493,8 +497,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	self->connected = true;
 	h_connections++;
 	h_qp = qp;
-	if (id->qp)
-		h_qp->class = h_answer.class;
+	h_qp->class = id->qp ? h_answer.class : qp->class;
 	conclude(self, H_STEP_ANSWERED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_UNREACHABLE);
 	return 0;
 }

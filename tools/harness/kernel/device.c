@@ -5,6 +5,7 @@
  * others the first one only.
  */
 #include "both.h"
+#include "limits.h"
 
 struct h_device h_devices[2];
 struct h_faults h_faults;
@@ -30,9 +31,9 @@ void h_object(struct ib_device *device, int change)
 	device_of(device)->objects += change;
 }
 
-void h_device_attributes(struct ib_device *device)
+void h_device_attributes(struct ib_device_attr *attrs)
 {
-	device->attrs = (struct ib_device_attr) {
+	*attrs = (struct ib_device_attr) {
 		.page_size_cap = h_page_sizes,
 		.max_qp_wr = 32768,
 		.max_send_sge = 30,
@@ -67,7 +68,7 @@ static void init(struct h_device *self)
 	device->ops.post_recv = h_post_recv;
 	/* The driver of hns sleeps while it maps a region. */
 	device->ops.driver_id = h_slow_mapping ? RDMA_DRIVER_HNS : RDMA_DRIVER_MLX5;
-	h_device_attributes(device);
+	h_device_attributes(&device->attrs);
 }
 
 void h_device_init(void)
@@ -229,6 +230,7 @@ static struct ib_cq *make_cq(struct ib_device *device, void *private, int entrie
 
 	if (h_step_error(H_STEP_QUEUE))
 		return ERR_PTR(h_faults.error);
+	h_limits_entries(device, entries);
 	cq = u_alloc(sizeof(*cq), __builtin_return_address(0));
 	memset(cq, 0, sizeof(*cq));
 	cq->ib.device = device;

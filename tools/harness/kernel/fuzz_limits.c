@@ -6,13 +6,14 @@
  */
 #include "both.h"
 #include "fuzz.h"
+#include "limits.h"
 
-/* The limits of a device for the next connection. */
+/* The limits of the device for the next connection that finds it unused. */
 void h_fuzz_limits(void)
 {
 	static const int lengths[] = { 32768, 1024, 256, 128, 64, 32, 16, 8 };
 	static const unsigned int depths[] = { 8, 16, 4, 2, 1, 64, 0, 32 };
-	struct ib_device_attr *attrs = &h_devices[0].ib.attrs;
+	struct ib_device_attr *attrs = h_limits_next();
 	u8 which = h_input_below(8), how = h_input_byte();
 
 	h_event("limit %u of the device: %u", which, how);
@@ -166,7 +167,7 @@ void h_fuzz_mend_limits(void)
 	struct h_qp *first = h_qp_next(NULL), *qp = first;
 
 	h_before_lock(0, NULL);
-	h_device_attributes(&h_devices[0].ib);
+	h_device_attributes(h_limits_next());
 	h_bounced = false;
 	h_by_piece = false;
 	h_most_taken = 0;

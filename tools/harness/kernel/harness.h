@@ -10,7 +10,7 @@
  *   misc.c		modules, RCU, sysctl, strings; per-CPU variables
  *   services.c		functions of SUNRPC that are not linked in
  *   dma.c		DMA mappings and their checks
- *   device.c		the device, protection domains, completion queues, removal
+ *   device.c, limits.c	the device and its limits, protection domains, completion queues
  *   region.c		memory regions, and RDMA Read and Write by the peer
  *   queue.c		queue pairs: posting, executing, completing
  *   arrive.c		queue pairs: messages that arrive

@@ -35,8 +35,8 @@ u64 h_requester_expose(u32 which, u32 readable, u32 writable, u32 *key);
 struct h_qp *h_qp_next(struct h_qp *qp);
 /* The handler of a completion is running, perhaps in a thread that drains a queue pair. */
 extern bool h_completing;
-/* Gives a device its usual limits. */
-void h_device_attributes(struct ib_device *device);
+/* Writes the usual limits of a device. */
+void h_device_attributes(struct ib_device_attr *attrs);
 /* The number of threads of the service is being changed. */
 extern bool h_threads_change;
 

@@ -7,6 +7,7 @@
  * behind them, as siw completes them when the response has arrived.
  */
 #include "both.h"
+#include "limits.h"
 
 struct h_qp *h_qp;
 static LIST_HEAD(pairs);
@@ -21,6 +22,7 @@ struct h_qp *h_qp_create(struct ib_pd *pd, const struct ib_qp_init_attr *attr)
 {
 	struct h_qp *qp = u_alloc(sizeof(*qp), __builtin_return_address(0));
 
+	h_limits_pair(pd->device, &attr->cap);
 	memset(qp, 0, sizeof(*qp));
 	qp->ib.device = pd->device;
 	qp->ib.pd = pd;
@@ -155,6 +157,7 @@ static void check_posting(const struct h_qp *qp, unsigned int outstanding, unsig
 		h_violation("a work request is posted on a queue pair that was drained");
 	if (outstanding > room)
 		h_violation("%u work requests are on a queue of %u", outstanding, room);
+	h_limits_completions(qp);
 }
 
 static bool is_read(enum ib_wr_opcode opcode)
@@ -230,13 +233,14 @@ static bool has_sges(const struct ib_send_wr *wr)
 	}
 }
 
-static struct h_wr *make_gathered(const struct ib_send_wr *wr)
+static struct h_wr *make_gathered(const struct h_qp *qp, const struct ib_send_wr *wr)
 {
 	struct gathered *mine = u_alloc(sizeof(*mine), NULL);
 
 	memset(mine, 0, sizeof(*mine));
 	mine->wr.cqe = wr->wr_cqe;
 	mine->num_sge = wr->num_sge;
+	h_limits_elements(qp, wr);
 	h_expect(wr->num_sge <= ARRAY_SIZE(mine->sge), "a work request has too many SGEs");
 	memcpy(mine->sge, wr->sg_list, wr->num_sge * sizeof(*wr->sg_list));
 	mine->wr.addr = wr->num_sge ? wr->sg_list->addr : 0;
@@ -262,7 +266,7 @@ int h_post_send(struct ib_qp *ib, const struct ib_send_wr *wr, const struct ib_s
 			error = -EINVAL;
 			break;
 		}
-		mine = has_sges(wr) ? make_gathered(wr) : make(wr->wr_cqe, NULL, 0);
+		mine = has_sges(wr) ? make_gathered(qp, wr) : make(wr->wr_cqe, NULL, 0);
 		note(mine, wr);
 		list_add_tail(&mine->list, &qp->sq);
 		check_posting(qp, ++qp->sq_len, qp->cap.max_send_wr);
@@ -486,18 +490,6 @@ void h_qp_error(struct h_qp *qp)
 	list_for_each_entry(wr, &qp->rq, list)
 		wr->status = IB_WC_WR_FLUSH_ERR;
 	list_splice_tail_init(&qp->rq, &qp->arrived);
-}
-
-void h_qp_access_error(struct h_qp *qp)
-{
-	struct ib_event event = {
-		.device = qp->ib.device, .element.qp = &qp->ib, .event = IB_EVENT_QP_ACCESS_ERR,
-	};
-
-	h_qp_error(qp);
-	if (qp->event_handler)
-		qp->event_handler(&event, qp->ib.qp_context);
-	h_cm_disconnected();
 }
 
 /* --- Completing --- */

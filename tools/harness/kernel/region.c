@@ -3,6 +3,7 @@
 #include <linux/scatterlist.h>
 #include <linux/wait.h>
 #include "harness.h"
+#include "limits.h"
 
 static LIST_HEAD(regions);
 static DECLARE_WAIT_QUEUE_HEAD(mapping);
@@ -20,11 +21,14 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
 {
 	struct h_mr *mr;
 
+	if (!(pd->device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
+		return ERR_PTR(-EOPNOTSUPP);
 	if (h_most_regions && count >= h_most_regions)
 		return ERR_PTR(-ENOMEM);
 	mr = u_alloc(sizeof(*mr), __builtin_return_address(0));
 	h_expect(type == IB_MR_TYPE_MEM_REG || type == IB_MR_TYPE_SG_GAPS,
 		 "a region has type %d", type);
+	h_limits_region(pd->device, type, depth);
 	memset(mr, 0, sizeof(*mr));
 	mr->ib.device = pd->device;
 	mr->ib.pd = pd;
@@ -89,6 +93,17 @@ static bool ends_before(struct scatterlist *sgl, int i, u32 page)
 	return h_bounced && i && (sg_dma_len(&sgl[i]) < page || sg_dma_len(&sgl[i - 1]) % page);
 }
 
+/*
+ * Returns the part of a region's depth that an element takes: a region with gaps has an entry for
+ * each element, another one for each page.
+ */
+static u32 entries_of(const struct ib_mr *mr, const struct scatterlist *sg, u32 page)
+{
+	if (mr->type == IB_MR_TYPE_SG_GAPS)
+		return 1;
+	return DIV_ROUND_UP(sg_dma_address(sg) % page + sg_dma_len(sg), page);
+}
+
 /* A driver that sleeps while it maps a region, until h_map_go() is called. */
 static void sleep_in_driver(void)
 {
@@ -114,6 +129,7 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 {
 	struct h_mr *mr = container_of(ib, struct h_mr, ib);
 	struct scatterlist *sg;
+	u32 entries = 0;
 	int i;
 
 	if (h_slow_mapping)
@@ -126,7 +142,9 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	ib->iova = h_iova ?: sg_dma_address(sgl);
 	ib->length = 0;
 	for_each_sg(sgl, sg, nents, i) {
-		if (!fits(ib, sg, i, nents, page_size) || ends_before(sgl, i, page_size))
+		entries += entries_of(ib, sg, page_size);
+		if (!fits(ib, sg, i, nents, page_size) || ends_before(sgl, i, page_size) ||
+		    entries > mr->depth)
 			break;
 		ib->length += sg_dma_len(sg);
 	}

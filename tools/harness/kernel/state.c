@@ -3,6 +3,7 @@
 #include <linux/delay.h>
 #include <linux/wait.h>
 #include "harness.h"
+#include "limits.h"
 
 static DECLARE_WAIT_QUEUE_HEAD(drains);
 
@@ -48,6 +49,7 @@ static void drain(struct ib_qp *ib, bool sends, bool receives)
 		u_say("  ib_core: failed to drain: the marker was not posted");
 		return;
 	}
+	h_limits_drain(qp, sends, receives);
 	wait_event(drains, !qp->undrained);
 	qp->hold = false;
 	while ((sends && h_complete_send(qp)) || (receives && h_complete_receive(qp)))
@@ -75,6 +77,18 @@ void ib_drain_sq(struct ib_qp *qp)
 void ib_drain_rq(struct ib_qp *qp)
 {
 	drain(qp, false, true);
+}
+
+void h_qp_access_error(struct h_qp *qp)
+{
+	struct ib_event event = {
+		.device = qp->ib.device, .element.qp = &qp->ib, .event = IB_EVENT_QP_ACCESS_ERR,
+	};
+
+	h_qp_error(qp);
+	if (qp->event_handler)
+		qp->event_handler(&event, qp->ib.qp_context);
+	h_cm_disconnected();
 }
 
 /* The milliseconds after which c4iw gives up an orderly close. */
