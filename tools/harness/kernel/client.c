@@ -143,6 +143,9 @@ static void take_pages(struct h_rpc *rpc, u32 bytes)
 	unsigned int step = rpc->kind->scattered ? 2 : 1;
 	u8 *memory = u_alloc(count * step * PAGE_SIZE, NULL);
 
+	/* The payload of an earlier RPC cannot pass for that of this one. */
+	if (h_payloads)
+		memset(memory, 0xee, count * step * PAGE_SIZE);
 	rpc->page_count = count;
 	rpc->pages = u_alloc(count * sizeof(*rpc->pages), NULL);
 	for (i = 0; i < count; i++) {

@@ -184,6 +184,9 @@ static void send(struct call *call)
 	u8 message[4096];
 	struct h_writer out = { message }, chunk = { call->memory };
 	const struct h_kind *kind = call->kind;
+	/* Results of an earlier call, perhaps of an earlier input, cannot pass for its own. */
+	if (h_payloads && call->writable > call->readable)
+		memset(call->memory + call->readable, 0xee, call->writable - call->readable);
 	u32 payload = kind->marked ? 0 : kind->send_pages;
 	bool longer = kind->call_head + payload > sizeof(message) / 2;
 
