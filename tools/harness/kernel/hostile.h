@@ -26,6 +26,8 @@ bool h_heard(const struct h_qp *qp, u32 xid);
 void h_requester_reset(void);
 /* It has sent another message with this XID. */
 void h_requester_doubt(const struct h_qp *qp, u32 xid);
+/* Whether a call is as it should be, and so its arguments and payload are right. */
+bool h_vouched(u32 xid);
 /* The segments of each chunk of its calls; 0: one. */
 extern u32 h_split;
 /* Gives one of its two pieces of memory to a call that it does not encode itself. */

@@ -64,6 +64,13 @@ void h_requester_doubt(const struct h_qp *qp, u32 xid)
 }
 
 static u32 key_of(const struct call *call)
+bool h_vouched(u32 xid)
+{
+	const struct call *call = call_of(xid);
+
+	return call && call->honest && !crowded;
+}
+
 {
 	return KEY + (call - calls);
 }

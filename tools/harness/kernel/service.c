@@ -12,6 +12,12 @@
 
 static struct svc_serv *service;
 
+/* Whether a call has to be right: a hostile requester vouches for some of its calls. */
+static bool must_be_right(const struct svc_rqst *rqst)
+{
+	return !h_hostile || h_vouched(be32_to_cpu(rqst->rq_xid));
+}
+
 /* Returns the seed of a call. The stand-in's calls have their XID as a seed. */
 static u32 check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
 {
@@ -22,7 +28,7 @@ static u32 check_arguments(struct svc_rqst *rqst, const struct h_kind *kind)
 			 "a call is too short for its arguments");
 		if (h_both && !i)
 			seed = word;
-		if (word != seed && !h_hostile)
+		if (word != seed && must_be_right(rqst))
 			h_violation("a call has the arguments of another one");
 	}
 	return seed;
@@ -39,7 +45,7 @@ static void check_payload(struct svc_rqst *rqst, const struct h_kind *kind, u32 
 		return;
 	h_expect(!read_bytes_from_xdr_buf(&payload, 0, bytes, kind->send_pages),
 		 "a payload cannot be read");
-	if (!h_hostile && !h_payload_is(bytes, 0, kind->send_pages, seed))
+	if (must_be_right(rqst) && !h_payload_is(bytes, 0, kind->send_pages, seed))
 		h_violation("a payload of %u bytes is wrong", kind->send_pages);
 }
 
@@ -101,13 +107,17 @@ void h_procedures_go(void)
 	wake_up_all(&procedures_wait);
 }
 
+static bool has_all_bytes(const struct svc_rqst *rqst, const struct h_kind *kind)
+{
+	return rqst->rq_arg_stream.nwords >= DIV_ROUND_UP(kind->call_head + kind->send_pages, 4);
+}
+
 /* Whether a call of a hostile requester has all its bytes, and pages for its results. */
 static bool is_whole(const struct svc_rqst *rqst, const struct h_kind *kind)
 {
 	u32 room = rqst->rq_server->sv_max_payload;
 
-	return kind->reply_head &&
-	       rqst->rq_arg_stream.nwords >= DIV_ROUND_UP(kind->call_head + kind->send_pages, 4) &&
+	return kind->reply_head && has_all_bytes(rqst, kind) &&
 	       max(kind->receive_pages, kind->send_pages) <= room;
 }
 
@@ -117,6 +127,8 @@ static int dispatch(struct svc_rqst *rqst)
 	u32 seed, serial = 0;
 
 	wait_event(procedures_wait, !h_procedures_wait);
+	if (must_be_right(rqst) && !has_all_bytes(rqst, kind))
+		h_violation("a call has fewer bytes than were sent");
 	if (h_hostile && !is_whole(rqst, kind)) {
 		*rqst->rq_accept_statp = rpc_garbage_args;
 		return 1;
