@@ -226,11 +226,9 @@ impl Quirks {
         let answer = Answer::to(call.inline(), &ours);
         let max_reply = answer.request().map(|request| {
             let reply = service::max_reply(request, most);
-            let enough = service::reads(request.maxrdmaread, reads) == Reads::Free;
-            let theirs = if enough {
-                u32::MAX
-            } else {
-                request.maxrdmaread
+            let theirs = match service::reads(request.maxrdmaread, reads) {
+                Reads::Free => u32::MAX,
+                _ => request.maxrdmaread,
             };
             self.max_reply.store(reply, Relaxed);
             self.theirs.store(theirs, Relaxed);
@@ -375,11 +373,7 @@ fn without_padding<R: Role>(
     bytes: &[u8],
     header: &Message<'_>,
 ) -> Result<Option<KVec<u8>>, Refusal> {
-    // The copy is no longer than the message.
-    let Ok(mut copy) = KVec::with_capacity(bytes.len(), GFP_KERNEL) else {
-        conn.force_close();
-        return Ok(None);
-    };
+    let mut copy = KVec::new();
     let copied = copy_without_padding(bytes, header, &mut copy);
     let copied = copied
         .map_err(|why| intake::refuse(Version::One, header.xid(), Reason::Padding(why.text())))?;

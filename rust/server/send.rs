@@ -388,7 +388,8 @@ impl<'w> Writes<'w> {
 
     #[inline(always)]
     fn try_add(&mut self, write: &Write) -> Result {
-        let (len, to) = (write.range.len, remote(write));
+        let (addr, rkey, len) = (write.offset, write.handle, write.range.len);
+        let to = Remote { addr, rkey };
         self.segments += u64::from(self.end != Some((to.rkey, to.addr)));
         self.end = Some((to.rkey, to.addr.wrapping_add(u64::from(len))));
         let pieces = self.message.pieces(write.range.start, len);
@@ -404,14 +405,6 @@ impl<'w> Writes<'w> {
         }
         WRITES.add(lane(self.ep.qp()), self.segments);
         Some(self.source)
-    }
-}
-
-/// Returns the target of an RDMA Write.
-fn remote(write: &Write) -> Remote {
-    Remote {
-        addr: write.offset,
-        rkey: write.handle,
     }
 }
 

@@ -233,10 +233,8 @@ impl ReadyQueue {
     pub(crate) fn grow(&self, messages: u32, calls: u32) -> Result {
         let (messages, calls) = (Ring::new(messages)?, Ring::new(calls)?);
         let mut state = self.state.lock();
-        let rest = (
-            state.messages.enlarge(messages),
-            state.fetched.enlarge(calls),
-        );
+        let messages = state.messages.enlarge(messages);
+        let rest = (messages, state.fetched.enlarge(calls));
         drop(state);
         drop(rest);
         Ok(())

@@ -216,10 +216,9 @@ impl Fetcher<'_> {
                 continue;
             };
             let at = place(&part, first).ok_or(EINVAL)?;
-            let length = part.len;
             let segment = Segment {
                 handle,
-                length,
+                length: part.len,
                 offset,
             };
             self.read(sink, at, segment)?;
@@ -249,13 +248,8 @@ impl Fetcher<'_> {
 /// Clears the bytes behind a call of `len` bytes in its last page.
 fn clear_rest(pages: &mut [Page], len: usize) {
     let (last, used) = (len / PAGE_SIZE, len % PAGE_SIZE);
-    if used == 0 {
-        return;
-    }
-    if let Some(rest) = pages
-        .get_mut(last)
-        .and_then(|page| page.bytes().get_mut(used..))
-    {
+    let page = pages.get_mut(last).filter(|_| used != 0);
+    if let Some(rest) = page.and_then(|page| page.bytes().get_mut(used..)) {
         rest.fill(0);
     }
 }

@@ -219,27 +219,24 @@ fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
     let role = ep.role();
     role.ready.stall(message);
     match lack {
-        Lack::Pages(pages) => await_pages(ep, pages),
+        Lack::Pages(pages) => {
+            if role.wait_for_pages(pages).is_err() {
+                // No event would wake the connection. The requester repeats the call over a new
+                // connection.
+                ep.shared().force_close();
+            }
+            if ep.is_closed() {
+                // The worker that closes the connection may have removed the queue before it was
+                // added.
+                role.budget.forget(&role.ready);
+            }
+        }
         // A call that is received from now on finds that this message waits.
         Lack::Regions(returned) => {
             if role.spare.returned() != returned || !role.spare.uses_regions() {
                 role.ready.resume();
             }
         }
-    }
-}
-
-/// Waits until `pages` pages are free.
-#[cold]
-fn await_pages(ep: &Endpoint, pages: usize) {
-    let role = ep.role();
-    if role.wait_for_pages(pages).is_err() {
-        // No event would wake the connection. The requester repeats the call over a new connection.
-        ep.shared().force_close();
-    }
-    if ep.is_closed() {
-        // The worker that closes the connection may have removed the queue before it was added.
-        role.budget.forget(&role.ready);
     }
 }
 
@@ -257,13 +254,8 @@ fn refuse(ep: &Endpoint, message: &Held, refusal: &Refusal) {
 /// closed.
 #[inline(always)]
 fn count(ep: &Endpoint, call: &call::Call<'_>, receive: u32) -> Option<KBox<Call>> {
-    let (context, more) = match ep.role().calls.begin(call, receive) {
-        Ok(begun) => begun,
-        Err(why) => {
-            not_begun(ep, call, &why);
-            return None;
-        }
-    };
+    let begun = ep.role().calls.begin(call, receive);
+    let (context, more) = begun.inspect_err(|why| not_begun(ep, call, why)).ok()?;
     if more != 0 {
         grow(ep, more);
     }
