@@ -166,11 +166,11 @@ impl XprtRef for XprtHandle<Client> {
 
     /// Without a credit, the mount would hang until the server answers calls for which nothing
     /// waits. The connection is closed.
-    fn set_credits(&self, credits: u32) {
-        match credits {
-            0 => self.force_disconnect(),
-            _ => (**self).set_credits(credits),
+    fn set_credits(&self, credits: u32) -> bool {
+        if credits != 0 {
+            (**self).set_credits(credits);
         }
+        credits != 0
     }
 }
 

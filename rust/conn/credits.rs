@@ -181,10 +181,10 @@ impl CallCredits {
         ledger.announced = credits;
         // The lock is held, so that the last notification has the latest number.
         conn.while_open(|owner| {
-            if credits == 0 {
+            if !owner.set_credits(credits) {
                 conn.forced.store(true, Relaxed);
+                owner.force_close();
             }
-            owner.set_credits(credits);
         });
         changed
     }
@@ -214,5 +214,57 @@ impl Ledger {
             Operation::Sent(_) => 0,
             Operation::None | Operation::Kept => self.credits.limit(),
         }
+    }
+}
+
+#[cfg(all(RPCRDMA_KUNIT, CONFIG_KUNIT = "y"))]
+#[kernel::prelude::kunit_tests(rpcrdma_conn_credits)]
+mod tests {
+    use super::*;
+    use crate::mem::SockAddr;
+    use crate::observe::trace::Peer;
+    use kernel::sync::Arc;
+
+    /// A transport, and whether it does without credits for a while.
+    struct Patient(bool);
+
+    impl XprtRef for Patient {
+        fn peer(&self) -> Peer {
+            Peer::new(&"192.0.2.1", 20049)
+        }
+
+        fn address(&self) -> SockAddr {
+            SockAddr::new([192, 0, 2, 1], 20049)
+        }
+
+        fn is_abandoned(&self) -> bool {
+            false
+        }
+
+        fn force_close(&self) {
+            assert!(!self.0);
+        }
+
+        fn set_credits(&self, credits: u32) -> bool {
+            self.0 || credits != 0
+        }
+    }
+
+    /// Returns whether a connection is closed whose only credit an aborted call occupies.
+    fn is_closed(patient: bool) -> Result<bool> {
+        let conn: Arc<ConnState<(), _>> = ConnState::new(1, Patient(patient), ())?;
+        let credits = KBox::pin_init(CallCredits::new(2), GFP_KERNEL)?;
+        credits.given_up(&conn);
+        assert_eq!(credits.left(), 0);
+        let forced = conn.is_forced();
+        assert!(credits.unmatched_answer(&conn) && credits.left() == 1);
+        assert_eq!(conn.is_forced(), forced);
+        Ok(forced)
+    }
+
+    #[test]
+    fn only_a_transport_that_needs_a_credit_closes_its_connection() -> Result {
+        assert!(is_closed(false)? && !is_closed(true)?);
+        Ok(())
     }
 }

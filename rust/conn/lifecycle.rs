@@ -287,7 +287,9 @@ mod tests {
             self.0.fetch_add(1, Relaxed);
         }
 
-        fn set_credits(&self, _credits: u32) {}
+        fn set_credits(&self, _credits: u32) -> bool {
+            true
+        }
     }
 
     /// Returns how often a connection that these events have changed is closed when its device is

@@ -43,8 +43,9 @@ pub(crate) trait XprtRef: Send + Sync + 'static {
     }
 
     /// Sets the number of our calls that may be in flight. It is 0 while aborted calls, which the
-    /// peer has not answered, occupy the whole grant.
-    fn set_credits(&self, credits: u32);
+    /// peer has not answered, occupy the whole grant. Returns `false`, and sets nothing, if the
+    /// connection must be closed for that.
+    fn set_credits(&self, credits: u32) -> bool;
 }
 
 /// The part of a connection that depends on the role: requester or responder.

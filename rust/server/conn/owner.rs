@@ -155,10 +155,11 @@ impl conn::role::XprtRef for Owner {
 
     /// nfsd ends all calls of a connection in use when the requester adds another connection to its
     /// session. The requester answers them soon, and the watch closes the connection if not.
-    fn set_credits(&self, credits: u32) {
+    fn set_credits(&self, credits: u32) -> bool {
         if let Some(xprt) = self.0.backchannel.get() {
             xprt.set_credits(credits);
         }
+        true
     }
 }
 

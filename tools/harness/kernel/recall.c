@@ -3,6 +3,7 @@
  * Scenarios of calls that the service makes over the connection of its requester (RFC 8167): they
  * end with the connection, and a connection outlives calls that nfsd ends.
  */
+#include <linux/mm.h>
 #include <linux/sunrpc/svc_xprt.h>
 #include <net/net_namespace.h>
 #include "wire.h"
@@ -191,6 +192,65 @@ void h_recall_unanswered(void)
 	for (i = 0; i < 6 && h_qp; i++)
 		h_live(LOOK);
 	h_expect(!h_qp, "a connection without credits for callbacks stays");
+	end();
+}
+
+static struct h_qp *connect(void)
+{
+	h_cm_request();
+	h_settle();
+	return h_qp;
+}
+
+/* Sends a call whose payload the device does not fetch for now. */
+static u32 ask_late(struct h_qp *qp, enum h_kind_number kind)
+{
+	u32 xid;
+
+	qp->late = true;
+	h_qp = qp;
+	xid = h_ask(kind);
+	h_complete_receive(h_qp);
+	h_settle();
+	return xid;
+}
+
+/* The pages that calls may use: those of two WRITEs of 1 MiB, a sixteenth of all. */
+#define PAGES	(512 * 16)
+
+/*
+ * The replies to calls that nfsd has ended arrive late. When a third connection waits for pages,
+ * that connection is closed for its pages as any other is, and not the one that has fewer.
+ */
+void h_recall_shut_down_and_short(void)
+{
+	struct h_rpc late[UNANSWERED];
+	struct h_qp *less;
+	u32 number, first, third;
+	unsigned int i;
+
+	atomic_long_set(&_totalram_pages, PAGES);
+	begin();
+	shut_down(late);
+	for (i = 0; i < UNANSWERED; i++)
+		h_recall_reply(&late[i]);
+	h_live(0);
+	ask_late(h_qp, H_WRITE_1M_SCATTERED);
+	less = connect();
+	number = less->ib.qp_num;
+	first = ask_late(less, H_WRITE_4K);
+	third = ask_late(connect(), H_WRITE_1M_SCATTERED);
+	h_qp->late = false;
+	h_live(0);
+	h_expect(!h_answered(third), "no call waits for pages");
+	h_live(3 * LOOK + LOOK / 2);
+	h_expect(h_answered(third), "the call that waits for pages is not answered");
+	h_expect(h_qp_find(number) == less, "the connection with fewer pages is closed");
+	less->late = false;
+	h_qp_execute(less);
+	h_qp = less;
+	h_live(0);
+	h_expect(h_answered(first), "a call is not answered");
 	end();
 }
 

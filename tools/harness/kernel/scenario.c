@@ -391,6 +391,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "recall_unanswered", h_recall_unanswered },
 	{ "recall_shortly_answered", h_recall_shortly_answered },
 	{ "recall_grants", h_recall_grants },
+	{ "recall_shut_down_and_short", h_recall_shut_down_and_short },
 	{ "malformed_replies", h_malformed_replies },
 	{ "malformed_answers", h_malformed_answers },
 	{ "malformed_calls", h_malformed_calls },

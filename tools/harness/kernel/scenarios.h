@@ -144,6 +144,7 @@ void h_recall_shut_down(void);
 void h_recall_unanswered(void);
 void h_recall_shortly_answered(void);
 void h_recall_grants(void);
+void h_recall_shut_down_and_short(void);
 
 /* --- malformed.c --- */
 void h_malformed_replies(void);
