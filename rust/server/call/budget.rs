@@ -236,6 +236,12 @@ impl Budget {
         self.state.lock().waiters.iter().any(other)
     }
 
+    /// Offers all free pages to the queues that wait. Pages that were offered to a queue have not
+    /// been taken if its connection takes no calls, and no event then offers them to another queue.
+    pub(crate) fn offer_again(&self) {
+        self.change(BudgetState::resume);
+    }
+
     /// Removes the queue of a connection that is being closed. The pages for which the queue was
     /// resumed go to other queues.
     pub(crate) fn forget(&self, queue: &Arc<ReadyQueue>) {
@@ -505,6 +511,23 @@ mod tests {
         budget.wait(6, |_| 0, &first)?;
         assert!(first.is_stalled() && !second.is_stalled());
         drop(rest);
+        Ok(())
+    }
+
+    #[test]
+    fn pages_that_no_queue_takes_are_offered_again() -> Result {
+        let budget = Budget::new(8)?;
+        let (first, second) = (ReadyQueue::stalled()?, ReadyQueue::stalled()?);
+        let all = take_of(&budget, &first, 8, 0);
+        budget.wait(8, |_| 0, &first)?;
+        budget.wait(8, |_| 0, &second)?;
+        budget.offer_again();
+        assert!(first.is_stalled() && second.is_stalled());
+        drop(all);
+        // The connection of the first queue takes no calls.
+        assert!(!first.is_stalled() && second.is_stalled());
+        budget.offer_again();
+        assert!(!second.is_stalled());
         Ok(())
     }
 

@@ -61,17 +61,21 @@ impl ServiceOwner {
     /// `ENOMEM`.
     pub(crate) fn new(devices: Arc<Registration>, connections: Arc<Registry>) -> Result<Self> {
         let watch = Arc::pin_init(Watch::new(), GFP_KERNEL)?;
-        let watched = watch.clone();
+        let budget = Budget::new(mem::total_pages() / BUDGET_SHARE)?;
+        let (watched, offered) = (watch.clone(), budget.clone());
         let service = Service {
             devices,
-            budget: Budget::new(mem::total_pages() / BUDGET_SHARE)?,
+            budget,
             workers: Queue::reliable(c"rpcrdma", c"server")?,
             watch,
             connections,
         };
         let service = Served(Arc::new(service, GFP_KERNEL)?);
         let interval = msecs_to_jiffies(INTERVAL_MS);
-        let ticker = Ticker::new(interval, move || watched.check_all())?;
+        let ticker = Ticker::new(interval, move || {
+            watched.check_all();
+            offered.offer_again();
+        })?;
         Ok(Self {
             _ticker: ticker,
             service,

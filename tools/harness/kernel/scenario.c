@@ -353,6 +353,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "short_of_threads", h_short_of_threads },
 	{ "short_of_one", h_short_of_one },
 	{ "short_of_kept", h_short_of_kept },
+	{ "short_of_unused", h_short_of_unused },
 	{ "kept_bound", h_kept_bound },
 	{ "kept_returned", h_kept_returned },
 	{ "kept_closing", h_kept_closing },

@@ -88,6 +88,7 @@ void h_short_for_a_moment(void);
 void h_short_of_threads(void);
 void h_short_of_one(void);
 void h_short_of_kept(void);
+void h_short_of_unused(void);
 void h_kept_bound(void);
 void h_kept_returned(void);
 void h_kept_closing(void);

@@ -147,6 +147,55 @@ void h_short_of_one(void)
 	h_serve_end();
 }
 
+/* The parked replies with which a connection takes no calls. */
+#define PARKED	16
+
+/* Calls until a number of replies wait for the send queue. */
+static void park(struct h_qp *qp, unsigned int count)
+{
+	unsigned int i;
+
+	for (i = 0; i < 2000 && count; i++)
+		count -= !h_answered(ask_for(qp, H_INLINE));
+	h_expect(!count, "%u replies are sent", i);
+}
+
+/*
+ * The page is offered to a connection that takes no calls, because its replies wait for the send
+ * queue. Another connection gets the page soon.
+ */
+void h_short_of_unused(void)
+{
+	struct h_qp *full;
+	u32 first, second, third;
+
+	begin();
+	h_serve_threads(2);
+	h_settle();
+	full = connect();
+	park(full, PARKED - 1);
+	first = ask(has);
+	h_procedures_wait = true;
+	ask_for(full, H_INLINE);
+	second = ask(full);
+	third = ask(waits);
+	h_procedures_go();
+	h_settle();
+	has->late = false;
+	h_qp_execute(has);
+	h_qp = has;
+	h_live(0);
+	h_expect(h_answered(first), "the call that has the page is not answered");
+	h_pass(LOOK);
+	h_qp = waits;
+	h_live(0);
+	h_expect(h_answered(third), "a call waits for a page that no call uses");
+	h_qp = full;
+	h_live(0);
+	h_expect(h_answered(second), "a call waits for a page that is free");
+	h_serve_end();
+}
+
 /*
  * A connection keeps the pages of its last call, another one uses as many, and the rest does not
  * suffice for a third one. The pages that no call uses are returned for it.
