@@ -89,11 +89,11 @@ pub(crate) enum Operation {
 }
 
 impl Operation {
-    /// Returns the number of pages of the reply, if the operation is that of a reply.
-    fn pages(&self) -> usize {
+    /// Returns the number of pages of the reply, and one, if the operation is that of a reply.
+    fn reply(&self) -> (usize, u32) {
         match self {
-            Self::Reply(out) => out.source.as_ref().map_or(0, Source::page_count),
-            Self::Read(_) => 0,
+            Self::Reply(out) => (out.source.as_ref().map_or(0, Source::page_count), 1),
+            Self::Read(_) => (0, 0),
         }
     }
 }
@@ -121,6 +121,8 @@ struct InFlightState {
     /// The pages of replies, in the order of posting.
     replies: Ring<Source>,
     parked: Ring<Operation>,
+    /// The number of replies in `parked`.
+    parked_replies: u32,
     /// The pages of all replies, parked ones included.
     pages: Pages,
     /// The number of replies since the last one whose Send was signalled.
@@ -151,6 +153,7 @@ impl InFlight {
             reads: Ring::new(operations)?,
             replies: Ring::new(operations)?,
             parked: Ring::new(most)?,
+            parked_replies: 0,
             pages: Pages::default(),
             quiet: 0,
             sent: Ring::new(queue)?,
@@ -227,7 +230,7 @@ impl InFlight {
         operation: Operation,
     ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
-        let posted = match state.parked.is_empty() {
+        let posted = match state.parked.is_empty() || state.may_overtake(&operation) {
             true => state.post(qp, &self.calls.load, operation),
             false => Err((PostError::Full, operation)),
         };
@@ -272,9 +275,10 @@ impl InFlight {
                 SQ_FULL.add(lane(qp), 1);
                 trace::server::sq_full(traced::cid(qp, u32::MAX), traced::send_queue(qp));
                 // The operation comes back if too many are parked.
-                let pages = operation.pages();
+                let (pages, replies) = operation.reply();
                 let refused = state.parked.push(operation).err();
                 if refused.is_none() {
+                    state.parked_replies += replies;
                     state.add(qp, &self.calls.load, pages);
                 }
                 self.count(&state);
@@ -301,7 +305,8 @@ impl InFlight {
         let before = state.parked.len();
         let mut broken = None;
         while let Some(operation) = state.parked.pop() {
-            let pages = operation.pages();
+            let (pages, replies) = operation.reply();
+            state.parked_replies -= replies;
             state.pages.take_out(pages);
             match state.post(qp, &self.calls.load, operation) {
                 Ok(()) => {
@@ -311,6 +316,7 @@ impl InFlight {
                     // `pop` has freed its place.
                     let refused = state.parked.push_front(operation);
                     debug_assert!(refused.is_ok());
+                    state.parked_replies += replies;
                     state.pages.put_back(pages);
                     break;
                 }
@@ -330,8 +336,8 @@ impl InFlight {
     }
 
     fn count(&self, state: &InFlightState) {
-        // CAST: the ring was made with a `u32`.
-        self.calls.load.set_parked(state.parked.len() as u32);
+        let any = !state.parked.is_empty();
+        self.calls.load.set_parked(any, state.parked_replies);
     }
 
     /// Removes and returns the oldest call that RDMA Reads fetch, and its number in traces, if
@@ -417,6 +423,7 @@ impl InFlight {
         let reads = state.reads.take();
         let replies = state.replies.take();
         let parked = state.parked.take();
+        state.parked_replies = 0;
         let (sent, sources) = (state.sent.take(), core::mem::take(&mut state.sources));
         state.pages.clear(&self.calls.load);
         self.count(&state);
@@ -431,6 +438,15 @@ impl InFlightState {
     fn take_sent_buffer(&mut self) -> Option<SendBuf> {
         let (_, buf) = self.sent.pop_if(|buf| !buf.in_flight())?;
         Some(buf)
+    }
+
+    /// Returns whether an operation need not wait for those that are parked. A reply without RDMA
+    /// Writes passes calls: it needs a single work request. The requester waits for such replies
+    /// before it sends further calls, so that they leave space for the parked ones.
+    #[cold]
+    fn may_overtake(&self, operation: &Operation) -> bool {
+        let short = matches!(operation, Operation::Reply(out) if out.source.is_none());
+        short && self.parked_replies == 0
     }
 
     #[inline(always)]

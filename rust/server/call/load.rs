@@ -25,19 +25,20 @@ const UNIT: u32 = (2 * QUIET * QUIET_PAGES as u32).next_power_of_two();
 /// The units that all connections have.
 static TOTAL: Atomic<u32> = Atomic::new(0);
 
-/// The maximum number of parked operations with which a connection takes calls.
-const MOST_PARKED: u32 = 16;
+/// The 16 parked replies with which a connection takes no calls, as [`Load::word`] has them.
+const MOST_PARKED: u32 = 16 << 1;
 
 /// The load of one connection. Whoever changes it has the lock of the connection's operations.
 pub(crate) struct Load {
-    /// The number of parked operations in [`PARKED`]. The bits above are the units of the pages, so
-    /// that a small load changes no memory that connections share.
+    /// Whether operations are parked, in the lowest bit, and the number of replies among them, in
+    /// the others of [`PARKED`]. The bits above are the units of the pages, so that a small load
+    /// changes no memory that connections share.
     word: Atomic<u32>,
     /// The units that all connections may have.
     most: u32,
 }
 
-/// The bits of the number of parked operations. There are fewer, because of the limit of
+/// The bits for the parked operations. There are fewer replies, because of the limit of
 /// `max_requests`.
 const PARKED: u32 = u16::MAX as u32;
 const UNITS_SHIFT: u32 = PARKED.count_ones();
@@ -94,13 +95,14 @@ impl Load {
         (read_once(&self.word) >> UNITS_SHIFT) as usize * UNIT as usize
     }
 
-    /// Returns the number of parked operations. Any context.
-    pub(crate) fn parked(&self) -> u32 {
-        read_once(&self.word) & PARKED
+    /// Returns whether operations are parked. Any context.
+    pub(crate) fn has_parked(&self) -> bool {
+        read_once(&self.word) & PARKED != 0
     }
 
-    /// Sets the number of parked operations.
-    pub(super) fn set_parked(&self, parked: u32) {
+    /// Sets whether operations are parked, and the number of replies among them.
+    pub(super) fn set_parked(&self, any: bool, replies: u32) {
+        let parked = replies << 1 | u32::from(any);
         write_once(&self.word, read_once(&self.word) & !PARKED | parked);
     }
 
@@ -230,19 +232,27 @@ mod tests {
     }
 
     #[test]
-    fn parked_operations_count_beside_pages() {
+    fn parked_replies_count_beside_pages() {
         let mut connection = load(8);
-        connection.0.set_parked(MOST_PARKED - 1);
+        connection.0.set_parked(true, 15);
         assert!(connection.0.has_room(2));
         add(&mut connection, UNIT);
         assert!(connection.0.has_room(2));
-        connection.0.set_parked(MOST_PARKED);
+        connection.0.set_parked(true, 16);
         assert!(!connection.0.has_room(2));
         assert!(sub(&mut connection, UNIT));
-        assert!(!connection.0.has_room(2));
-        assert_eq!(connection.0.parked(), MOST_PARKED);
-        connection.0.set_parked(0);
-        assert!(connection.0.has_room(2));
+        assert!(!connection.0.has_room(2) && connection.0.has_parked());
+        connection.0.set_parked(false, 0);
+        assert!(connection.0.has_room(2) && !connection.0.has_parked());
+    }
+
+    #[test]
+    fn parked_calls_do_not_count() {
+        let mut connection = load(8);
+        connection.0.set_parked(true, 0);
+        assert!(connection.0.has_room(2) && connection.0.has_parked());
+        add(&mut connection, UNIT);
+        assert!(connection.0.has_room(2) && connection.0.has_parked());
     }
 
     #[test]

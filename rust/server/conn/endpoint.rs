@@ -213,7 +213,7 @@ pub(crate) fn free_sent(conn: &Conn, qp: &QueuePair) {
 
 /// Posts parked operations, if any: they may be waiting for a slot.
 pub(crate) fn resume_parked(conn: &Conn, qp: &QueuePair) {
-    if conn.role().calls.load.parked() != 0 {
+    if conn.role().calls.load.has_parked() {
         resume(conn, qp);
     }
 }

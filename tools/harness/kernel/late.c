@@ -52,6 +52,41 @@ void h_reads_late(void)
 	h_serve_end();
 }
 
+/* WRITEs of many segments, so that a part of their RDMA Reads fills the send queue. */
+#define WRITES	30
+#define SPLIT	64
+
+/*
+ * RDMA Reads wait for space on the send queue, more of them than replies may. A call without a
+ * payload is received and answered meanwhile.
+ */
+void h_reads_late_and_many(void)
+{
+	u32 xids[WRITES], other;
+	unsigned int i;
+
+	h_serve_begin();
+	h_qp->late = true;
+	h_split = SPLIT;
+	for (i = 0; i < WRITES; i++) {
+		xids[i] = h_ask(H_WRITE_4K);
+		h_complete_receive(h_qp);
+		h_settle();
+	}
+	h_split = 0;
+	h_expect(h_qp->sq_len + SPLIT > h_qp->cap.max_send_wr, "all RDMA Reads are posted");
+	other = h_ask(H_INLINE);
+	h_complete_receive(h_qp);
+	h_settle();
+	h_expect(h_answered(other), "a call waits for the payloads of others");
+	h_qp->late = false;
+	h_qp_execute(h_qp);
+	h_live(0);
+	for (i = 0; i < WRITES; i++)
+		h_expect(h_answered(xids[i]), "WRITE %u is not answered", i);
+	h_serve_end();
+}
+
 /* The connection is lost after Sends have completed, and before an older RDMA Read does. */
 void h_reads_late_and_lost(void)
 {

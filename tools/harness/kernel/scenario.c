@@ -284,6 +284,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "tested", h_tested },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
+	{ "reads_late_and_many", h_reads_late_and_many },
 	{ "bounced_calls", h_bounced_calls },
 	{ "bounced_before", h_bounced_before },
 	{ "bounced_calls_in_parts", h_bounced_calls_in_parts },

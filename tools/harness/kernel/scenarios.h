@@ -15,6 +15,7 @@ void h_tested(void);
 /* --- late.c --- */
 void h_reads_late(void);
 void h_reads_late_and_lost(void);
+void h_reads_late_and_many(void);
 
 /* --- bounced.c --- */
 void h_bounced_calls(void);

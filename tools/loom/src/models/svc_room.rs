@@ -38,8 +38,8 @@ pub(crate) const MODEL: Model = Model {
     spare: &[],
 };
 
-/// The maximum number of parked operations with which there is space.
-const MOST_PARKED: u32 = 1;
+/// The parked replies with which there is no space, as the load has them: one.
+const MOST_PARKED: u32 = 1 << 1;
 
 /// Marks a connection.
 enum Connected {}
@@ -75,7 +75,7 @@ mod raw {
     pub(super) use super::sunrpc::{svc_xprt, svc_xprt_enqueue, XPT_DATA};
 }
 
-/// A connection with one parked operation, and flags.
+/// A connection with one parked reply, and flags.
 fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Load>) {
     let load = Shared::new(Load {
         word: Atomic::new(MOST_PARKED),
@@ -89,7 +89,7 @@ fn connection(flags: usize) -> (Shared<SvcXprt<Connected>>, Shared<Load>) {
 
 /// Makes space.
 fn make_room(xprt: &SvcXprt<Connected>, load: &Load) {
-    load.set_parked(0);
+    load.set_parked(false, 0);
     xprt.room_regained();
 }
 
