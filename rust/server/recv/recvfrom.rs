@@ -195,6 +195,8 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
             return Err(Lack::Regions(returned));
         }
         send::give_up(ep, ids, error);
+        // The oldest message may be waiting for the regions that this call has held.
+        role.ready.resume();
         return Ok(());
     }
     if let (true, Some(read)) = (role.quirks.fences_reads(), &mut context.read) {
