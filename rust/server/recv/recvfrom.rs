@@ -13,6 +13,7 @@ use crate::compat::code::ENOBUFS;
 use crate::conn::traced;
 use crate::observe::stats::RequesterBreach;
 use crate::observe::{requester, trace};
+use crate::proto::backward;
 use crate::proto::responder::call::{self, Unfit};
 use crate::proto::responder::intake::{self, Arrival, Reason, Refusal};
 use crate::rdma::recv::Held;
@@ -67,14 +68,14 @@ fn take_other<'a>(
     arrival: &Result<Arrival<'_>, Refusal>,
     arriving: Arriving<'a, Call>,
 ) -> Receipt<'a> {
-    let bytes = message.bytes();
-    let rest = match arrival {
-        Ok(arrival) => {
-            let quirks = &ep.role().quirks;
-            quirks.take(send::sender(ep), bytes, arrival)
+    if let Ok(Arrival::Reply(reply)) = arrival {
+        // The completion worker takes a well-formed answer to a call of this host.
+        if backward::message(reply, u32::MAX).is_err() {
+            failure::report(ep.shared(), reply.xid(), RequesterBreach::BackwardForm);
         }
-        Err(refusal) => Err(*refusal),
-    };
+    }
+    let (bytes, quirks) = (message.bytes(), &ep.role().quirks);
+    let rest = (*arrival).and_then(|arrival| quirks.take(send::sender(ep), bytes, &arrival));
     match rest {
         Ok(None) => {}
         Ok(Some(bytes)) => return take_instead(ep, message, &bytes, arriving),
@@ -194,9 +195,9 @@ fn fetch(ep: &Endpoint, message: &Held, call: &call::Call<'_>) -> Result<(), Lac
         if error == ENOBUFS && role.spare.may_have_regions() {
             return Err(Lack::Regions(returned));
         }
-        send::give_up(ep, ids, error);
         // The oldest message may be waiting for the regions that this call has held.
         role.ready.resume();
+        send::give_up(ep, ids, error);
         return Ok(());
     }
     if let (true, Some(read)) = (role.quirks.fences_reads(), &mut context.read) {

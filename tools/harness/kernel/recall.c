@@ -254,6 +254,35 @@ void h_recall_shut_down_and_short(void)
 	end();
 }
 
+static void reply_with_chunks(u32 xid)
+{
+	const u32 words[] = {
+		xid, 1, 64, 0, 0, 1, 1, 0x1234, 8, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0,
+	};
+	u8 message[sizeof(words)];
+	struct h_writer out = { message };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, message, out.len, 0);
+	h_live(0);
+}
+
+/* A reply that has chunks is dropped and counted. Its call waits for another one. */
+void h_recall_answered_with_chunks(void)
+{
+	struct h_rpc *rpc;
+
+	begin();
+	rpc = call();
+	reply_with_chunks(rpc->xid);
+	h_expect(strstr(h_file_read("requester_breaches"), "backward_form 1\n"),
+		 "a reply with chunks is not counted");
+	answered(rpc);
+	end();
+}
+
 /* The bytes of an RPC reply, those before its results, and those of its XID and direction. */
 #define WHOLE	136
 #define HEAD	24

@@ -88,8 +88,8 @@ void h_calls_cancelled_unsent(void);
 void h_short_for_a_moment(void);
 void h_short_of_threads(void);
 void h_short_of_one(void);
-void h_short_of_kept(void);
 void h_short_of_unused(void);
+void h_short_of_kept(void);
 void h_kept_bound(void);
 void h_kept_returned(void);
 void h_kept_closing(void);
@@ -144,9 +144,10 @@ void h_recall_lost(void);
 void h_recall_removed_while_busy(void);
 void h_recall_shut_down(void);
 void h_recall_unanswered(void);
+void h_recall_shut_down_and_short(void);
+void h_recall_answered_with_chunks(void);
 void h_recall_shortly_answered(void);
 void h_recall_grants(void);
-void h_recall_shut_down_and_short(void);
 
 /* --- malformed.c --- */
 void h_malformed_replies(void);
