@@ -109,12 +109,24 @@ class Growth:
         self.boots.append([])
         self.slab.clear()
 
+    def _used(self) -> list[list[tuple[float, Mapping[str, float]]]]:
+        """Returns the samples from which slopes are read, by boot."""
+        warm = [boot[math.ceil(len(boot) * WARM_UP) :] for boot in self.boots]
+        return [boot for boot in warm if len(boot) > 1]
+
+    @property
+    def unjudged(self) -> str:
+        """A line which says that there are too few samples; empty if there are enough."""
+        count = sum(map(len, self._used()))
+        if count >= ENOUGH:
+            return ""
+        return f"{self.guest:8} growth: not judged, {count} samples of {ENOUGH}"
+
     def slopes(self) -> dict[str, Slope]:
         """Returns the slope of each resource; nothing before there are enough samples."""
-        warm = [boot[math.ceil(len(boot) * WARM_UP) :] for boot in self.boots]
-        used = [boot for boot in warm if len(boot) > 1]
-        if sum(map(len, used)) < ENOUGH:
+        if self.unjudged:
             return {}
+        used = self._used()
         names = used[0][0][1]
         return {
             name: slope([[(time, values[name]) for time, values in boot] for boot in used])
@@ -131,14 +143,19 @@ class Growth:
         ]
 
     def table(self) -> list[str]:
-        """Returns a line for each resource: its last value, its slope, and the certainty."""
+        """Returns a line for each resource: its last value, its slope, and the certainty.
+
+        With too few samples the only line says that.
+        """
+        if self.unjudged:
+            return [self.unjudged]
         samples = [values for boot in self.boots for _, values in boot]
         lines = [
             f"{self.guest:8} {name:14} {samples[-1][name]:>12,.0f}"
             f" {found.an_hour:>12,.1f} an hour {found.certainty:>8.1f} standard errors"
             for name, found in self.slopes().items()
         ]
-        return [*lines, *self._grown_caches()] if lines else []
+        return [*lines, *self._grown_caches()]
 
     def _grown_caches(self) -> list[str]:
         """Returns a line for each of the caches that have grown most since the warm-up."""

@@ -22,7 +22,7 @@ from .errors import LabError
 from .module import chosen
 from .pair import MOUNT_POINT, Guest, Pair, Setup
 from .progress import say, step
-from .soak_faults import CRASH, Faults
+from .soak_faults import CRASH, Faults, NotInflicted
 from .worker import Worker
 
 #: Mount point, version and further options of each mount.
@@ -74,7 +74,12 @@ class Soak:
         faults = Faults(self._pair, self._chance).kinds()
         while (now := time.monotonic() - began) < seconds:
             name = self._chance.choice(sorted(faults))
-            detail = faults[name]()
+            try:
+                detail = faults[name]()
+            except NotInflicted as why:
+                say(f"{now:6.0f} s  {name}: not inflicted: {why}")
+                time.sleep(self._chance.uniform(1, 10))
+                continue
             took = self._recover()
             if self._pair.client.vm.agent.poll(self._cached):
                 raise LabError("the work through the page cache has ended")
@@ -124,6 +129,11 @@ class Soak:
         for guest in self._growth.values():
             lines += guest.table()
         return "\n".join(lines)
+
+    @property
+    def judged(self) -> bool:
+        """Whether there are enough samples of both guests to see a resource grow."""
+        return not any(guest.unjudged for guest in self._growth.values())
 
     def grown(self) -> list[str]:
         """Returns a line for each resource that has grown with time."""
@@ -178,5 +188,6 @@ def main(arguments: Sequence[str]) -> int:
             faults += [f"{guest.name}: {report}" for report in reports]
     for fault in faults:
         print(fault)
-    say(f"soak of {seconds} s: {'nothing wrong' if not faults else f'{len(faults)} faults'}")
+    fine = "nothing wrong" if soak.judged else "nothing wrong, but growth was not judged"
+    say(f"soak of {seconds} s: {f'{len(faults)} faults' if faults else fine}")
     return 1 if faults else 0

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 
 from . import settings
+from .errors import LabError
 from .pair import Guest, Pair
 
 FAIL_SUNRPC = "/sys/kernel/debug/fail_sunrpc"
@@ -15,8 +16,29 @@ FAIL_SUNRPC = "/sys/kernel/debug/fail_sunrpc"
 CRASH = "server crash"
 
 
+#: Takes the memory that is available, but for some that processes need, and prints the KiB.
+_HOG = """
+import time
+free = [l for l in open("/proc/meminfo") if l.startswith("MemAvailable")][0]
+size = max(0, int(free.split()[1]) - 200000)
+hog = bytearray(b"x") * (size * 1024)
+print(size)
+time.sleep(5 if size else 0)
+"""
+#: Who ends a process with these statuses: timeout(1), and the kernel for want of memory.
+_ENDED_BY = {124: "the time limit", 128 + 9: "the kernel"}
+
+
+class NotInflicted(Exception):  # noqa: N818
+    """The guest is in no state for a fault; the message says in which."""
+
+
 class Faults:
-    """The faults; each method inflicts one, and returns a description when the fault is over."""
+    """The faults; each method inflicts one, and returns a description when the fault is over.
+
+    # Errors
+    `NotInflicted` of a method: there was no fault.
+    """
 
     def __init__(self, pair: Pair, chance: random.Random) -> None:
         """`chance` chooses lengths and kinds."""
@@ -98,15 +120,17 @@ class Faults:
         return f"disk with seed {seed}"
 
     def _pressure(self) -> str:
-        """Starts a process that takes most of the memory for some seconds, but is not killed."""
-        program = (
-            "import time\n"
-            "free = [l for l in open('/proc/meminfo') if l.startswith('MemAvailable')][0]\n"
-            "hog = bytearray(b'x') * ((int(free.split()[1]) - 200000) * 1024)\n"
-            "time.sleep(5)\n"
-        )
-        self._pair.client.run("python3 -", stdin=program.encode(), timeout=60)
-        return "5 s"
+        """Starts a process that takes most of the memory for some seconds."""
+        done = self._pair.client.run("python3 -", stdin=_HOG.encode(), timeout=60)
+        if done.status in _ENDED_BY:
+            return f"until {_ENDED_BY[done.status]} ended the process"
+        if done.status:
+            words = "".join(done.stderr.decode().splitlines()[-1:])
+            raise LabError(f"the process for memory pressure ended {done.status}: {words}")
+        size = int(done.stdout) // 1024
+        if not size:
+            raise NotInflicted("less than 200 MB are available")
+        return f"{size} MiB for 5 s"
 
     def _inject(self) -> str:
         every = self._chance.choice((30, 100, 300))

@@ -63,12 +63,17 @@ def test_steady_leak_without_scatter() -> None:
     assert "connections: grows by 360.0 an hour" in fault
 
 
-def test_too_few_samples_say_nothing() -> None:
-    """A short soak has no slope."""
+def test_too_few_samples_are_not_judged() -> None:
+    """A short soak has no slope, and says so."""
     found = Growth("client")
-    for look in range(8):
+    for look in range(15):
+        assert found.faults() == []
+        assert found.table() == [f"client   growth: {found.unjudged.partition(': ')[2]}"]
         found.note(look * 10.0, {"connections": look})
-    assert found.faults() == [] and found.table() == []
+    assert found.unjudged == "client   growth: not judged, 11 samples of 12"
+    found.note(150.0, {"connections": 15})
+    assert found.unjudged == ""
+    assert "an hour" in found.table()[0]
 
 
 SLABINFO = """slabinfo - version: 2.1
