@@ -6,11 +6,13 @@ Usage: ROOMS="server client" [MUTANTS=REGEX] rooms.py
 
 faults.toml has the faults (see faults.py). Each is put into a copy of the tree in the lab's cache,
 alone. The copy is compiled and tested, by the cheapest suite first: the harness, the KUnit suites,
-and the scenarios that the entry names. The first suite that fails has detected the fault. All
-suites that may be needed run without a fault first, because a test that fails anyway shows nothing.
-A fault that does not compile must be replaced: the compiler detects it.
+and the scenarios that the entry names. The first suite that fails has noticed the fault. It must be
+the one that the entry expects: another one may have failed for a reason of its own, and then the
+expected one has not run. A suite that does not end has shown nothing either. All suites that may be
+needed run without a fault first, because a test that fails anyway shows nothing. A fault that does
+not compile must be replaced: the compiler detects it.
 
-Exit status 0: a test detects each fault.
+Exit status 0: the expected suite notices each fault.
 """
 
 from __future__ import annotations
@@ -43,6 +45,14 @@ FAILURE = re.compile(
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A suite that failed: its words about the failure, and whether it came to its end."""
+
+    said: str
+    ended: bool = True
+
+
+@dataclass(frozen=True)
 class Suite:
     """Some tests that are run by one command."""
 
@@ -50,8 +60,8 @@ class Suite:
     command: tuple[str, ...]
     settings: tuple[tuple[str, str], ...] = ()
 
-    def run(self, tree: Path) -> str | None:
-        """Runs the tests of a tree. Returns their output about a failure, or `None`."""
+    def run(self, tree: Path) -> Failure | None:
+        """Runs the tests of a tree. Returns `None` if all pass."""
         env = {k: v for k, v in os.environ.items() if k not in SETTINGS and "MAKE" not in k}
         env |= dict(self.settings)
         command = [str(tree / self.command[0]), *self.command[1:]]
@@ -67,11 +77,11 @@ class Suite:
                 timeout=LIMIT,
             )
         except subprocess.TimeoutExpired:
-            return f"not done after {LIMIT} s"
+            return Failure(f"not done after {LIMIT} s", ended=False)
         if not done.returncode:
             return None
         said = FAILURE.search(done.stdout)
-        return (said[1] or said[2]).strip() if said else f"status {done.returncode}"
+        return Failure((said[1] or said[2]).strip() if said else f"status {done.returncode}")
 
 
 #: Compiles the module and the harness, and lists the scenarios of the harness.
@@ -120,35 +130,41 @@ def control(tree: Path, chosen: list[Fault]) -> None:
                 break
     for suite in needed.values():
         began = time.monotonic()
-        said = suite.run(tree)
+        failure = suite.run(tree)
         say(f"  CONTROL {suite.name}, {time.monotonic() - began:.0f} s")
-        if said is not None:
-            raise ListError(f"{suite.name} fails without a fault: {said}")
+        if failure:
+            raise ListError(f"{suite.name} fails without a fault: {failure.said}")
 
 
 def check(tree: Path, fault: Fault) -> bool:
-    """Tries one fault, and prints which suite has noticed it. Returns whether one has."""
+    """Tries one fault, and prints which suite has noticed it. Returns whether that one had to."""
     began = time.monotonic()
     copy(tree)
     fault.apply(tree)
-    said = COMPILE.run(tree)
-    noticed = "the compiler, so replace it" if said is not None else ""
     passed = []
-    for suite in suites(fault) if said is None else ():
-        said = suite.run(tree)
-        if said is not None:
-            noticed = suite.name
+    for suite in (COMPILE, *suites(fault)):
+        failure = suite.run(tree)
+        if failure:
             break
         passed.append(suite.name)
-    good = bool(noticed) and bool(said) and not noticed.startswith("the compiler")
-    if not noticed:
-        noticed = f"NOTHING ({', '.join(passed)})"
-    elif good and noticed.split()[0] != fault.notices:
-        noticed += f" (expected: {fault.notices})"
-    say(f"  FAULT   {fault.name}: {noticed}, {time.monotonic() - began:.0f} s")
-    if said is not None:
-        say(f"            {said[:160]}")
+    good, verdict = False, f"NOTHING ({', '.join(passed[1:])})"
+    if failure:
+        good, verdict = judge(fault, suite, failure)
+    say(f"  FAULT   {fault.name}: {verdict}, {time.monotonic() - began:.0f} s")
+    if failure:
+        say(f"            {failure.said[:160]}")
     return good
+
+
+def judge(fault: Fault, suite: Suite, failure: Failure) -> tuple[bool, str]:
+    """Returns whether the first suite that has failed is a proof, and its name with a reason."""
+    if suite is COMPILE:
+        return False, "the compiler, so replace it"
+    if not failure.ended:
+        return False, f"{suite.name} DID NOT END"
+    if suite.name.split()[0] != fault.notices:
+        return False, f"{suite.name} (EXPECTED: {fault.notices})"
+    return True, suite.name
 
 
 def cache() -> Path:
