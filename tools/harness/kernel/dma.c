@@ -92,15 +92,15 @@ static struct mapping *beginning_at(u64 addr, enum dma_data_direction way)
 }
 
 /*
- * Ends the program if a Send reads bytes that were written after the last synchronization. A device
- * behind a bounce buffer would send what was there before.
+ * Ends the program if a Send or an RDMA Write reads bytes that were written after the last
+ * synchronization. A device behind a bounce buffer would send the bytes that were there before.
  */
 void h_dma_check_sent(u64 addr, size_t len)
 {
 	const struct mapping *m = beginning_at(addr, DMA_TO_DEVICE);
 
 	if (m && h_payloads && (len > m->synced || sum_of(addr, m->synced) != m->sum))
-		h_violation("a Send reads %zu bytes that were not made visible to the device", len);
+		h_violation("%zu bytes are sent that were not made visible to the device", len);
 }
 
 static struct mapping *map(u64 addr, size_t len, enum dma_data_direction way)

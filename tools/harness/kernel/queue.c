@@ -353,6 +353,9 @@ static void move(struct h_qp *qp, struct gathered *move, enum dma_data_direction
 
 		if (!h_dma_covers(sge->addr, sge->length, way))
 			h_violation("an RDMA Read or Write uses memory that is not mapped for it");
+		/* A service may change a page of a file while replies have it. */
+		if (way == DMA_TO_DEVICE && !h_cached_used)
+			h_dma_check_sent(sge->addr, sge->length);
 		if (!(qp->passive ? access_requester(qp, move->wr.key, addr, local, sge->length,
 						     way == DMA_TO_DEVICE) :
 		      h_exposed_read(move->wr.key, addr, local, sge->length)))

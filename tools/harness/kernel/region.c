@@ -176,6 +176,8 @@ void h_mr_register(struct h_qp *qp, struct h_mr *mr, u32 key, int access)
 		h_violation("R_key %#x is in use already", key);
 	if (mr->key == key)
 		h_violation("a region is registered twice in a row under R_key %#x", key);
+	if (access & IB_ACCESS_REMOTE_WRITE && !(access & IB_ACCESS_LOCAL_WRITE))
+		h_violation("a region may be written by the peer alone, which no device permits");
 	mr->valid = true;
 	mr->by_peer = false;
 	mr->qp = qp;

@@ -19,6 +19,7 @@ struct call {
 	u32 writable;	/* bytes of the memory that an RDMA Write may use */
 	u32 readable;	/* bytes of the memory that an RDMA Read may use */
 	bool answered;
+	bool replied;	/* it is answered over its own connection */
 	bool refused;	/* the answer was ERR_CHUNK */
 	bool honest;	/* it is as it should be, and no other message has its XID */
 	const struct h_qp *qp;
@@ -63,7 +64,6 @@ void h_requester_doubt(const struct h_qp *qp, u32 xid)
 		call->honest = false;
 }
 
-static u32 key_of(const struct call *call)
 bool h_vouched(u32 xid)
 {
 	const struct call *call = call_of(xid);
@@ -71,6 +71,7 @@ bool h_vouched(u32 xid)
 	return call && call->honest && !crowded;
 }
 
+static u32 key_of(const struct call *call)
 {
 	return KEY + (call - calls);
 }
@@ -183,6 +184,9 @@ static struct call *begin(const struct h_kind *kind)
 	else if (!has_write_chunk(call))
 		call->writable = 0;
 	h_payload_fill(call->memory, 0, call->readable, call->xid);
+	/* Results of an earlier call, perhaps of an earlier input, cannot pass for its own. */
+	if (h_payloads && call->writable > call->readable)
+		memset(call->memory + call->readable, 0xee, call->writable - call->readable);
 	return call;
 }
 
@@ -191,9 +195,6 @@ static void send(struct call *call)
 	u8 message[4096];
 	struct h_writer out = { message }, chunk = { call->memory };
 	const struct h_kind *kind = call->kind;
-	/* Results of an earlier call, perhaps of an earlier input, cannot pass for its own. */
-	if (h_payloads && call->writable > call->readable)
-		memset(call->memory + call->readable, 0xee, call->writable - call->readable);
 	u32 payload = kind->marked ? 0 : kind->send_pages;
 	bool longer = kind->call_head + payload > sizeof(message) / 2;
 
@@ -309,6 +310,8 @@ bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
 			return false;
 		h_violation("%u bytes at offset %llu are not all in the chunk", len, offset);
 	}
+	if (write && call->replied && (!h_hostile || (call->honest && !crowded)))
+		h_violation("an RDMA Write follows the reply to its call");
 	if (write)
 		memcpy(call->memory + offset, data, len);
 	else
@@ -376,6 +379,7 @@ static struct call *answer(u32 xid)
 	if (call->answered)
 		h_violation("a call is answered twice");
 	call->answered = true;
+	call->replied = true;
 	return call;
 }
 
@@ -534,8 +538,10 @@ static void receive_any(const u8 *message, u32 len, const struct h_qp *qp)
 	} else if (call) {
 		if (version == 2)
 			h_word(&in);
-		if (call->qp == qp)
+		if (call->qp == qp) {
 			check_honest(call, &in, type);
+			call->replied = true;
+		}
 		call->answered = true;
 	}
 }
