@@ -98,6 +98,8 @@ unsigned int h_sleepers(void);
 bool h_run_work(void);
 /* Advances the time by some milliseconds, and runs the timers and delayed work that fall due. */
 void h_pass(unsigned int ms);
+/* The same, and delivers all completions meanwhile. */
+void h_live(unsigned int ms);
 void h_work_init(void);
 
 /* --- lock.c --- */
@@ -308,8 +310,6 @@ bool h_complete_send(struct h_qp *qp);
 bool h_complete_receive(struct h_qp *qp);
 /* Returns the work request of the next completion of the send queue, or NULL. */
 struct h_wr *h_next_signalled(struct h_qp *qp);
-/* Advances the time by some milliseconds, and delivers all completions meanwhile. */
-void h_live(unsigned int ms);
 void h_qp_error(struct h_qp *qp);
 /* Breaks the connection because the peer used a key that is not valid. */
 void h_qp_access_error(struct h_qp *qp);

@@ -566,19 +566,6 @@ bool h_complete_receive(struct h_qp *qp)
 	return true;
 }
 
-void h_live(unsigned int ms)
-{
-	for (;;) {
-		h_settle();
-		if (h_qp && (h_complete_send(h_qp) || h_complete_receive(h_qp)))
-			continue;
-		if (!ms)
-			return;
-		h_pass(min(ms, 100u));
-		ms -= min(ms, 100u);
-	}
-}
-
 bool h_flushes_wait;
 
 /* Delivers one completion of a queue pair in the error state, without a decision of the driver. */

@@ -405,6 +405,31 @@ void h_pass(unsigned int ms)
 	}
 }
 
+/* Returns the milliseconds until something is due; `most` if that is not before. */
+static unsigned int idle_time(unsigned int most)
+{
+	unsigned long due = next_due(jiffies + __msecs_to_jiffies(most));
+
+	return time_after(due, jiffies) ? (due - jiffies) * 1000 / HZ : 0;
+}
+
+/* Looks for completions every 100 ms. Steps in which nothing is due are taken as one. */
+void h_live(unsigned int ms)
+{
+	unsigned int step;
+
+	for (;; ms -= step) {
+		step = 0;
+		h_settle();
+		if (h_qp && (h_complete_send(h_qp) || h_complete_receive(h_qp)))
+			continue;
+		if (!ms)
+			return;
+		step = min(ms, roundup(max(idle_time(ms), 1u), 100u));
+		h_pass(step);
+	}
+}
+
 void h_work_init(void)
 {
 	system_wq = alloc_workqueue_noprof("deprecated", 0, 0);
