@@ -97,15 +97,11 @@ static void call_done(struct rpc_task *task, void *data)
 /* Benchmarks reuse memory at once, and compare nothing. */
 static u64 sum_of(const struct h_rpc *rpc)
 {
-	u32 n, i, pages = h_payloads ? rpc->page_count : 0;
+	u32 n, pages = h_payloads ? rpc->page_count : 0;
 	u64 sum = pages;
 
-	for (n = 0; n < pages; n++) {
-		const u64 *words = page_address(rpc->pages[n]);
-
-		for (i = 0; i < PAGE_SIZE / sizeof(*words); i++)
-			sum = (sum ^ words[i]) * 0x100000001b3ull;
-	}
+	for (n = 0; n < pages; n++)
+		sum = (sum ^ h_sum(page_address(rpc->pages[n]), PAGE_SIZE)) * H_SUM_FACTOR;
 	return sum;
 }
 

@@ -61,25 +61,13 @@ static struct mapping **bucket(u64 addr)
 	return &buckets[(addr >> 7) % BUCKETS];
 }
 
-static u64 sum_of(u64 addr, size_t len)
-{
-	const u8 *p = (const u8 *)addr;
-	u64 sum = len;
-
-	for (; len >= 8; len -= 8, p += 8)
-		sum = (sum ^ get_unaligned((const u64 *)p)) * 0x100000001b3ull;
-	while (len--)
-		sum = (sum ^ *p++) * 0x100000001b3ull;
-	return sum;
-}
-
 /* Makes the first bytes of a mapping visible to a device that reads them. */
 static void synchronize(struct mapping *mapping, size_t len)
 {
 	if (mapping->way != DMA_TO_DEVICE || !h_payloads)
 		return;
 	mapping->synced = len;
-	mapping->sum = sum_of(mapping->addr, len);
+	mapping->sum = h_sum((void *)mapping->addr, len);
 }
 
 static struct mapping *beginning_at(u64 addr, enum dma_data_direction way)
@@ -99,7 +87,7 @@ void h_dma_check_sent(u64 addr, size_t len)
 {
 	const struct mapping *m = beginning_at(addr, DMA_TO_DEVICE);
 
-	if (m && h_payloads && (len > m->synced || sum_of(addr, m->synced) != m->sum))
+	if (m && h_payloads && (len > m->synced || h_sum((void *)addr, m->synced) != m->sum))
 		h_violation("%zu bytes are sent that were not made visible to the device", len);
 }
 

@@ -106,6 +106,23 @@ bool h_payload_is(const u8 *bytes, u32 offset, u32 len, u32 seed)
 	return true;
 }
 
+/* Four sums, each of every fourth word, take less time than one: none waits for another. */
+u64 h_sum(const void *bytes, size_t len)
+{
+	u64 sums[4] = { len, 1, 2, 3 };
+	const u8 *p = bytes;
+	unsigned int i;
+
+	for (; len >= sizeof(sums); len -= sizeof(sums), p += sizeof(sums))
+		for (i = 0; i < ARRAY_SIZE(sums); i++)
+			sums[i] = (sums[i] ^ get_unaligned((const u64 *)p + i)) * H_SUM_FACTOR;
+	while (len--)
+		sums[0] = (sums[0] ^ *p++) * H_SUM_FACTOR;
+	for (i = 1; i < ARRAY_SIZE(sums); i++)
+		sums[0] = (sums[0] ^ sums[i]) * H_SUM_FACTOR;
+	return sums[0];
+}
+
 static unsigned int odd_count;
 static int decode(struct rpc_rqst *request, struct xdr_stream *xdr, void *data);
 

@@ -33,5 +33,8 @@ u32 h_odd_kind(const struct h_kind *kind);
 /* Writes a part of a payload; returns whether bytes are that part. */
 void h_payload_fill(u8 *to, u32 offset, u32 len, u32 seed);
 bool h_payload_is(const u8 *bytes, u32 offset, u32 len, u32 seed);
+/* A sum of bytes, which changes if any eight of them change. */
+#define H_SUM_FACTOR	0x100000001b3ull
+u64 h_sum(const void *bytes, size_t len);
 
 #endif /* HARNESS_KINDS_H */
