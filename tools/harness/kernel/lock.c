@@ -30,10 +30,12 @@ static void happen(void)
 {
 	void (*function)(void) = before;
 
+	if (!function)
+		return;
 	/* The fuzzer does not know where a handler runs, or which spinlocks are held. */
 	if (h_fuzzed && (spinlocks || h_completing || !h_in_thread()))
 		return;
-	if (!function || earlier--)
+	if (earlier--)
 		return;
 	before = NULL;
 	function();
@@ -199,8 +201,9 @@ struct waiter {
 };
 
 static LIST_HEAD(waiters);
-/* The mutexes that are held; some entries are empty. */
+/* The mutexes that are held; some entries are empty. Their number. */
 static struct mutex *held[32];
+static unsigned int held_count;
 
 /* Replaces an entry, which exists. */
 static void note(struct mutex *old, struct mutex *new)
@@ -220,7 +223,7 @@ bool h_holds_mutex(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(held); i++)
+	for (i = 0; held_count && i < ARRAY_SIZE(held); i++)
 		if (held[i] && atomic_long_read(&held[i]->owner) == (long)current)
 			return true;
 	return false;
@@ -238,6 +241,7 @@ void mutex_lock(struct mutex *lock)
 	}
 	atomic_long_set(&lock->owner, (long)current);
 	note(NULL, lock);
+	held_count++;
 }
 
 int mutex_trylock(struct mutex *lock)
@@ -256,6 +260,7 @@ void mutex_unlock(struct mutex *lock)
 		h_violation("a mutex is unlocked by a thread that does not hold it");
 	atomic_long_set(&lock->owner, 0);
 	note(lock, NULL);
+	held_count--;
 	list_for_each_entry(waiter, &waiters, list)
 		if (waiter->lock == lock)
 			wake_up_process(waiter->task);
