@@ -35,6 +35,10 @@ void u_restore_blocks(void);
 /* user/snapshot.c: copies the state of the program, to which u_restore() returns. */
 unsigned long u_snapshot(void);	/* returns the number of bytes */
 void u_restore(void);
+/* Ends the program unless u_restore() has restored all of it. */
+void u_check_restored(void);
+/* Handles the first write to a page of the state. Returns false if the address is not there. */
+int u_written(unsigned long address);
 void u_keep(void *at, unsigned long size);	/* adds a range of memory to the snapshot */
 void k_keep_pages(unsigned long first, unsigned long count);	/* kernel/dma.c */
 

@@ -62,6 +62,7 @@ static void run_file(const char *directory, const char *name)
 	size = fread(bytes, 1, sizeof(bytes), file);
 	fclose(file);
 	run(bytes, size);
+	u_check_restored();
 	/* A counter that is not read for long returns to zero. */
 	note();
 }

@@ -22,8 +22,9 @@ static const char *missing_name(unsigned long address)
 }
 
 /*
- * Reports a fatal signal. After a call of an undefined function the caller's address is on the
- * stack. After a load or store the instruction pointer is the address of the faulting code.
+ * Reports a fatal signal, unless it is the first write to a page that a snapshot watches. After a
+ * call of an undefined function the caller's address is on the stack. After a load or store the
+ * instruction pointer is the address of the faulting code.
  */
 static void on_segv(int number, siginfo_t *info, void *context)
 {
@@ -32,6 +33,8 @@ static void on_segv(int number, siginfo_t *info, void *context)
 	unsigned long ip = registers[REG_RIP];
 	const char *name = missing_name(address);
 
+	if (number == SIGSEGV && u_written(address))
+		return;
 	if (name && ip == address)
 		ip = *(unsigned long *)registers[REG_RSP];
 	if (name)
