@@ -76,6 +76,7 @@ void k_fuzz_begin(const char *target);
 void k_fuzz_input(const unsigned char *bytes, unsigned long size);
 void k_fuzz_list(const char *target);	/* prints the names of a target's events */
 void k_fuzz_loud(void);	/* prints the events of inputs from now on */
+extern int k_fuzz_happens;	/* the events of an input happen; its end has not begun */
 
 /* kernel/main.c */
 int k_main(int argc, char **argv);

@@ -231,6 +231,12 @@ COVERAGE = (
 )
 
 
+#: Functions of libFuzzer that instrumented code calls before it compares. user/engine.c has others.
+COMPARED = tuple(
+    f"__sanitizer_cov_trace_{kind}{size}" for kind in ("cmp", "const_cmp") for size in (1, 2, 4, 8)
+)
+
+
 def _engine(kernel: Kernel) -> tuple[str, ...]:
     """Returns libFuzzer as the compiler's package has it, and the C++ library that it needs.
 
@@ -275,7 +281,7 @@ def build_fuzzer(kernel: Kernel) -> Program:
         parts += [kernel.obj / part for part in KERNEL_OBJECTS]
         recipe = Recipe(
             joining=("-T", str(HARNESS / "snapshot.lds")),
-            libraries=engine,
+            libraries=(*(f"-Wl,--wrap={name}" for name in COMPARED), *engine),
             known=frozenset(n for n in symbols(ours, "-u") if "sanitizer" in n or "sancov" in n),
         )
         path = _link(kernel, "fuzzer", parts, user, log, recipe)

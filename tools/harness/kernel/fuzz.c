@@ -10,6 +10,7 @@
 #define MOST_EVENTS	96
 
 struct h_cursor h_input;
+int k_fuzz_happens;
 static const struct h_target *target;
 static bool loud;
 
@@ -98,10 +99,12 @@ void k_fuzz_input(const u8 *bytes, unsigned long size)
 	unsigned int i;
 
 	h_input = (struct h_cursor) { bytes, size };
+	k_fuzz_happens = true;
 	for (i = 0; i < MOST_EVENTS && h_input.left; i++) {
 		target->events[h_input_below(target->count)].happen();
 		h_settle();
 	}
+	k_fuzz_happens = false;
 	h_event("the end");
 	h_fuzz_mend();
 	target->end();
