@@ -307,12 +307,12 @@ static void setting_end(void)
 /* --- Comparing states --- */
 
 /*
- * Returns a hash of the RPCs, the queues, the windows and the module's memory. It leaves out the
- * struct rpc_xprt, whose statistics only grow.
+ * Returns a hash of the RPCs, the queues, the windows, the timers and the module's memory. It
+ * leaves out the struct rpc_xprt, whose statistics only grow.
  */
 static u64 look(void)
 {
-	u64 hash = h_mix(u_contents(h_xprt), lost | excused << 1);
+	u64 hash = h_mix(u_contents(h_xprt), lost | excused << 1 | late << 2);
 	struct h_wr *wr;
 	unsigned int i;
 
@@ -328,8 +328,10 @@ static u64 look(void)
 	hash = h_mix(hash, h_window() << 8 | h_window_used() | (u64)h_map_waits() << 32);
 	hash = h_mix(hash, h_disconnects << 8 | h_connections);
 	hash = h_mix(hash, u_live() << 32 | h_dma_live() << 8 | h_sleepers());
+	hash = h_mix(hash, h_work_look());
 	if (!h_qp)
 		return hash;
+	hash = h_mix(hash, h_qp->rq_len);
 	list_for_each_entry(wr, &h_qp->sq, list)
 		hash = h_mix(hash, wr->opcode << 2 | wr->signalled << 1 | wr->executed) + wr->key;
 	list_for_each_entry(wr, &h_qp->arrived, list)
