@@ -253,20 +253,17 @@ impl Negotiation {
     //= V2-5.2-7 error in version one settles
     fn on_first_answer(&mut self, answer: Answer) -> Progress {
         match answer {
-            Answer::Reply(version) => self.settle_by_reply(version),
+            // The peer may have processed a call although its header names version two.
+            Answer::Reply(version) => {
+                self.state = State::Settled(version);
+                self.heard = true;
+                Progress::Settled(version)
+            }
             Answer::Invalid => Progress::Ignored,
             Answer::Error(_, ErrorBody::Vers { low, high }) => self.on_range(low, high),
             Answer::Error(Version::Two, _) => self.on_refusal(),
             Answer::Error(Version::One, _) | Answer::Undecodable => self.fall_back(),
         }
-    }
-
-    /// Handles a reply. A reply in version one also ends the negotiation: the peer has processed
-    /// the call although its header names version two.
-    fn settle_by_reply(&mut self, version: Version) -> Progress {
-        self.state = State::Settled(version);
-        self.heard = true;
-        Progress::Settled(version)
     }
 
     /// Handles ERR_VERS: the peer supports `low` to `high`. A range with version two and without

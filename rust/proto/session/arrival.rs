@@ -156,16 +156,11 @@ impl Session {
         if self.on_option_error(message.xid(), error) {
             return Verdict::done(None);
         }
-        match self.stage {
-            Stage::Client(_) => {
-                let answer = Answer::Error(message.version(), error);
-                self.on_answer(message.xid(), answer, now)
-            }
-            Stage::Waiting | Stage::Pinned { .. } => Verdict::deliver(false),
-        }
+        let answer = Answer::Error(message.version(), error);
+        self.on_answer(message.xid(), answer, now)
     }
 
-    /// Handles what may be the answer to the first message.
+    /// Handles what may be the answer to a client's first message.
     fn on_answer(&mut self, xid: u32, answer: Answer, now: u64) -> Verdict {
         let Stage::Client(negotiation) = &mut self.stage else {
             return Verdict::deliver(false);

@@ -227,10 +227,7 @@ impl Session {
     pub(super) fn on_own_sent(&mut self, control: &Control, now: u64) {
         self.queue.on_sent(control, now);
         match control.body {
-            Body::Init(own) => {
-                self.queue.told = Some(own.size);
-                self.receives.on_told();
-            }
+            Body::Init(own) => self.on_told(Change::Size(own.size)),
             Body::Update { now, .. } => self.on_told(now),
             Body::Request(_) | Body::Response(_) | Body::Error(_) => {}
         }
