@@ -138,32 +138,21 @@ impl Buffer {
     /// DMA debugging may take a sync of no bytes for a sync of other memory.
     #[inline]
     pub(super) fn sync_for_device(&self, len: usize) {
+        let (device, way) = (self.pd.device(), self.direction.into());
+        let len = len.min(self.len);
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction.
-        unsafe {
-            bindings::rr_ib_dma_sync_single_for_device(
-                self.pd.device(),
-                self.addr,
-                len.min(self.len),
-                self.direction.into(),
-            )
-        };
+        unsafe { bindings::rr_ib_dma_sync_single_for_device(device, self.addr, len, way) };
     }
 
     /// Makes the device's writes to the first `len` bytes visible to the CPU, and returns `len`,
     /// limited to the buffer. Of an empty message one byte is synchronized, for the same reason.
     pub(super) fn sync_for_cpu(&self, len: usize) -> usize {
+        let (device, way) = (self.pd.device(), self.direction.into());
         let len = len.min(self.len);
         // SAFETY: By the type invariant, `addr` is a mapping of `self.len` bytes for this device,
         // in this direction. A buffer is not empty.
-        unsafe {
-            bindings::rr_ib_dma_sync_single_for_cpu(
-                self.pd.device(),
-                self.addr,
-                len.max(1),
-                self.direction.into(),
-            )
-        };
+        unsafe { bindings::rr_ib_dma_sync_single_for_cpu(device, self.addr, len.max(1), way) };
         len
     }
 }

@@ -156,18 +156,14 @@ impl<H: CmHandler> CmId<H> {
         timeout_ms: u32,
     ) -> Result {
         self.ident.exclusively(|id| {
+        let (any, peer) = (core::ptr::null_mut(), peer.as_ptr());
             // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
             // is copied.
             to_result(unsafe {
                 if let Some(class) = class {
                     bindings::rdma_set_service_type(id, class.into());
                 }
-                bindings::rdma_resolve_addr(
-                    id,
-                    core::ptr::null_mut(),
-                    peer.as_ptr(),
-                    timeout_ms as usize,
-                )
+                bindings::rdma_resolve_addr(id, any, peer, timeout_ms as usize)
             })
         })
     }

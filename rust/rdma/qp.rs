@@ -60,13 +60,6 @@ pub(crate) struct QpConfig {
     pub(crate) recv_batch: u32,
 }
 
-impl QpConfig {
-    /// Returns the number of completion entries that the two queues need.
-    fn entries(&self) -> Option<u32> {
-        self.send_wr.checked_add(self.recv_max)
-    }
-}
-
 /// A queue pair of a reliable connection, with its completion queue and Receive buffers.
 ///
 /// Dropping it drains it, so no completion is being or will be handled after that. Drop it in
@@ -158,7 +151,8 @@ impl<C: Completions> Qp<C> {
         config: &QpConfig,
         consumer: Arc<C>,
     ) -> Result<Pin<KBox<Self>>> {
-        let fits = config.entries().is_some_and(|n| n <= cq.entries());
+        let entries = config.send_wr.checked_add(config.recv_max);
+        let fits = entries.is_some_and(|n| n <= cq.entries());
         if !Arc::ptr_eq(cq.pd(), pd) || !fits || config.send_sge == 0 {
             return Err(EINVAL);
         }

@@ -45,11 +45,8 @@ impl Ident {
                     qp_state: state,
                     ..pin_init::zeroed()
                 };
-                to_result(bindings::rdma_init_qp_attr(
-                    id,
-                    &raw mut attr,
-                    &raw mut mask,
-                ))?;
+                let filled = bindings::rdma_init_qp_attr(id, &raw mut attr, &raw mut mask);
+                to_result(filled)?;
                 attr.ah_attr.grh.traffic_class = class;
                 attr.max_dest_rd_atomic = params.responder_resources;
                 attr.max_rd_atomic = params.initiator_depth;

@@ -186,11 +186,8 @@ fn fill_sections(
         (used, bytes) = (1, piece.len());
     }
     if !pages.is_empty() {
-        let (n, len) = fill_runs(
-            &mut pages,
-            entries.get_mut(used..).unwrap_or_default(),
-            shape,
-        );
+        let unused = entries.get_mut(used..).unwrap_or_default();
+        let (n, len) = fill_runs(&mut pages, unused, shape);
         if n == 0 {
             return (0, 0);
         }

@@ -119,14 +119,11 @@ impl MrPool {
     /// Removes an idle region from the pool. Returns `None` if there is none. Any context but
     /// interrupts; never allocates.
     pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
-        let mut region = {
-            let mut regions = self.regions.lock();
-            let taken = regions.idle.pop();
-            if taken.is_none() {
-                regions.starved = true;
-            }
-            taken?
-        };
+        let mut regions = self.regions.lock();
+        let taken = regions.idle.pop();
+        regions.starved |= taken.is_none();
+        drop(regions);
+        let mut region = taken?;
         region.pool = Some(self.clone());
         // INVARIANT: `pool` was set above.
         Some(Mr {

@@ -276,16 +276,12 @@ impl Region {
     /// Unmaps the memory, if any is mapped, so that its owner may use it.
     pub(super) fn unmap(&mut self) {
         if self.mapped != 0 {
+            let (entries, way) = (self.entries.as_mut_ptr(), self.direction.into());
             // SAFETY: By the type invariant, the first `mapped` entries are mapped in this
             // direction. `mapped` is the number that was passed for mapping, as unmapping demands.
             unsafe {
-                bindings::rr_ib_dma_unmap_sg(
-                    self.pd.device(),
-                    self.entries.as_mut_ptr(),
-                    self.mapped,
-                    self.direction.into(),
-                )
-            };
+                bindings::rr_ib_dma_unmap_sg(self.pd.device(), entries, self.mapped, way);
+            }
             self.mapped = 0;
         }
     }
