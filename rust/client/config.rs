@@ -71,8 +71,8 @@ pub(crate) static KNOBS: [&dyn Sysctl; 10] = [
 ];
 
 impl Config {
-    /// Makes the configuration of a transport with this number of slots, or of a connection that
-    /// is at work in version two.
+    /// Makes the configuration, as it is tuned now, of the next connection of a transport with this
+    /// number of slots, or of one that is at work in version two.
     pub(crate) fn new(slots: u32, is_at_work: bool) -> Self {
         let automatic = is_at_work && INLINE_AUTO.get() != 0;
         Self {
@@ -85,12 +85,6 @@ impl Config {
                 _ => Setting::Auto,
             },
         }
-    }
-
-    /// Returns the configuration with the thresholds as they are tuned now: of the transport's next
-    /// connection, or of one that is at work in version two.
-    pub(crate) fn refreshed(&self, is_at_work: bool) -> Self {
-        Self::new(self.slots, is_at_work)
     }
 
     /// Returns the size of the Receives to post, in bytes.

@@ -220,11 +220,6 @@ impl Regions {
         plain.or_else(|| self.gapped.as_ref()?.get())
     }
 
-    /// Returns the number of all regions.
-    pub(super) fn total(&self) -> u32 {
-        self.each().map(|pool| pool.total()).sum()
-    }
-
     /// Returns the number of regions in each state.
     pub(super) fn counts(&self) -> PoolCounts {
         self.each().fold(PoolCounts::default(), |sum, pool| {
@@ -272,10 +267,10 @@ impl Endpoint {
     /// Allocates more regions if few are idle.
     fn replenish(&self) {
         let xprt = self.shared().owner();
-        let before = self.regions.total();
+        let before = self.regions.counts().total;
         let filled = self.regions.refill();
         // No other context allocates regions, so the difference is the number allocated here.
-        let made = self.regions.total() - before;
+        let made = self.regions.counts().total - before;
         if made == 0 && filled.is_ok() {
             return;
         }

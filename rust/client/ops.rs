@@ -52,11 +52,7 @@ impl Transport for Client {
 
     fn new(args: &CreateArgs, context: &Context) -> impl PinInit<Self, Error> {
         let backward_max = backchannel::max_message(&Thresholds::DEFAULT);
-        Client::init(
-            Config::new(args.slots, false),
-            context.clone(),
-            backward_max,
-        )
+        Client::init(args.slots, context.clone(), backward_max)
     }
 
     fn new_slot(index: u32) -> impl PinInit<Slot, Error> {
@@ -153,7 +149,7 @@ impl Transport for Client {
             if ep.check_silence(|| SlotTable::of(xprt).unanswered(ep.epoch())) {
                 advice::log_unanswered(xprt, advice::MUTE);
             }
-            session::check(&ep, &self.config.refreshed(ep.is_at_work()));
+            session::check(&ep, &Config::new(self.slots, ep.is_at_work()));
             // The connection has taken the memory that it needs.
             self.store.clear();
         }

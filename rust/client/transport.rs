@@ -6,7 +6,7 @@ use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed};
 use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
 
-use super::config::{self, Config};
+use super::config;
 use super::endpoint::Endpoint;
 use crate::conn::peers::PeerTable;
 use crate::conn::registry::{Registered, Registry};
@@ -31,11 +31,14 @@ pub(crate) struct Context {
 }
 
 /// An RDMA transport of SUNRPC. The transport has at most one connection at a time.
+// Every call changes the statistics. In the order of C they are at the start, where their address
+// costs no instruction.
 #[pin_data]
+#[repr(C)]
 pub(crate) struct Client {
-    /// The settings, sampled when the transport was created.
-    pub(super) config: Config,
     pub(super) stats: Stats,
+    /// The number of request slots.
+    pub(super) slots: u32,
     /// The number of the latest attempt to connect.
     attempts: Atomic<u32>,
     /// The transport's turn among the local addresses; fixed, so that a mount stays balanced.
@@ -67,20 +70,21 @@ pub(crate) struct Client {
 static TURNS: Atomic<u32> = Atomic::new(0);
 
 impl Client {
-    /// Makes a transport without a connection. `backward_max` is the longest message in the
-    /// backward direction that any first connection can carry, in bytes. May sleep.
+    /// Makes a transport with `slots` request slots and without a connection. `backward_max` is the
+    /// longest message in the backward direction that any first connection can carry, in bytes. May
+    /// sleep.
     ///
     /// # Errors
     ///
     /// `ENOMEM`.
     pub(super) fn init(
-        config: Config,
+        slots: u32,
         context: Context,
         backward_max: u32,
     ) -> impl PinInit<Self, Error> {
         try_pin_init!(Self {
-            config,
             stats: Stats::new(),
+            slots,
             attempts: Atomic::new(0),
             turn: TURNS.fetch_add(1, Relaxed),
             misses: Atomic::new(0),

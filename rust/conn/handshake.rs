@@ -115,13 +115,10 @@ pub(crate) fn requester_terms<O: XprtRef>(
         remote_invalidation: settings.remote_invalidation,
         ..Thresholds::for_client(settings, peer)
     };
-    trace::inline_thresh(
-        &terms,
-        terms.max_inline_call(segments),
-        terms.max_inline_reply(segments),
-        cm.local_addr().bytes(),
-        owner.address().bytes(),
-    );
+    let call = terms.max_inline_call(segments);
+    let reply = terms.max_inline_reply(segments);
+    let (ours, theirs) = (cm.local_addr(), owner.address());
+    trace::inline_thresh(&terms, call, reply, ours.bytes(), theirs.bytes());
     terms
 }
 

@@ -110,7 +110,12 @@ impl<O: XprtRef> Lifecycle<O> {
         let step = progress.conn.on(event);
         let after = progress.conn.state();
         progress.was_up |= after.is_up();
-        progress.ended_here |= matches!(step, Step::To(State::Draining)) && is_local(event);
+        // These events originate on this side.
+        let here = matches!(
+            event,
+            Event::DeviceRemoval | Event::AddrChange | Event::Close
+        );
+        progress.ended_here |= here && matches!(step, Step::To(State::Draining));
         trace::conn_state(traced::peer(&self.owner), event, before, after);
         step
     }
@@ -229,14 +234,6 @@ impl<O: XprtRef> CmHandler for Lifecycle<O> {
         drop(progress);
         self.changed.notify_all();
     }
-}
-
-/// Returns whether an event that ends a connection originates on this side.
-const fn is_local(event: Event) -> bool {
-    matches!(
-        event,
-        Event::DeviceRemoval | Event::AddrChange | Event::Close
-    )
 }
 
 /// Translates an event of the connection manager for the state machine; `None` for an event that

@@ -241,14 +241,9 @@ fn account(forms: Forms, rqst: &Rqst<'_, Client>, header: usize, contents: &mut 
         ReplyKind::ReplyChunk => stats.reply_chunk(offered, rqst.recv_buf().capacity()),
     }
     stats.pullup(contents.out_len.wrapping_sub(header));
-    trace::marshal(
-        task_of(rqst),
-        rqst.xid(),
-        header,
-        Lazy(|| call_shape(&rqst.send_buf())),
-        forms.call,
-        forms.reply,
-    );
+    let (task, xid) = (task_of(rqst), rqst.xid());
+    let shape = Lazy(|| call_shape(&rqst.send_buf()));
+    trace::marshal(task, xid, header, shape, forms.call, forms.reply);
 }
 
 /// A segment whose memory is mapped, for header and trace.

@@ -64,7 +64,7 @@ pub(in crate::client) fn connect(
     xprt: &Xprt<Client>,
     epoch: u32,
 ) -> Result<Arc<Endpoint>, ConnectError> {
-    let config = &client.config.refreshed(false);
+    let config = &Config::new(client.slots, false);
     let owner = xprt.handle();
     let (cm, lifecycle) = identifier(xprt).map_err(local(xprt, "identifier"))?;
     resolve_addr(&cm, &lifecycle, xprt)?;
@@ -80,8 +80,9 @@ pub(in crate::client) fn connect(
     let pd = Pd::new(lease, Some(client.store.clone()));
     let pd = pd.map_err(local(xprt, "protection domain"))?;
     let regions = Regions::new(&pd, mr_depth).map_err(local(xprt, "memory regions"))?;
-    client.stats.mrs_allocated.add(regions.total().into());
-    trace::createmrs(peer_of(xprt), regions.total());
+    let made = regions.counts().total;
+    client.stats.mrs_allocated.add(made.into());
+    trace::createmrs(peer_of(xprt), made);
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
     // CAST: `usize` has at least 32 bits.

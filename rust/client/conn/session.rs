@@ -160,11 +160,7 @@ fn note_long_reply(conn: &Conn, len: usize) {
 #[inline(never)]
 fn deliver(conn: &Conn, qp: &QueuePair, msg: &Incoming<'_>, header: &Message<'_>, grant: bool) {
     if is_torn(header) {
-        let verdict = Verdict {
-            take: Take::Drop,
-            grant: false,
-            breach: Some(session::Breach::Form),
-        };
+        let verdict = Verdict::dropped(Some(session::Breach::Form));
         report(conn, msg.bytes(), Some(header), &verdict);
         reply::check_unmatched_rkey(conn, header.xid(), Arrived::Message(msg));
     } else if is_call(header) {

@@ -374,12 +374,8 @@ fn assemble(reply: &mut ReadReply) -> Result<KVVec<u8>> {
     // CAST: `usize` has at least 32 bits, here and below.
     let mut message = KVVec::with_capacity(reply.len as usize, GFP_NOWAIT)?;
     for part in parts(&header, reply.max).map_err(|_| EINVAL)? {
-        append(
-            &mut message,
-            &part.map_err(|_| EINVAL)?,
-            header.payload(),
-            pages,
-        )?;
+        let part = part.map_err(|_| EINVAL)?;
+        append(&mut message, &part, header.payload(), pages)?;
     }
     let begins = message.first_chunk().copied().map(u32::from_be_bytes) == Some(reply.xid);
     if !begins || Direction::of_rpc(&message) != Some(Direction::Reply) {

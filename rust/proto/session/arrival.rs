@@ -28,7 +28,7 @@ impl Verdict {
     }
 
     /// The message is dropped.
-    pub(super) const fn dropped(breach: Option<Breach>) -> Self {
+    pub const fn dropped(breach: Option<Breach>) -> Self {
         Self {
             take: Take::Drop,
             grant: false,
