@@ -98,6 +98,9 @@ impl Operation {
     }
 }
 
+/// The maximum number of replies that pass a call which waits for the send queue.
+const MOST_OVERTAKING: u32 = 256;
+
 /// The outcome of posting. An operation that was not posted comes back with the error.
 type Posted = Result<(), (PostError, Operation)>;
 
@@ -123,6 +126,8 @@ struct InFlightState {
     parked: Ring<Operation>,
     /// The number of replies in `parked`.
     parked_replies: u32,
+    /// The number of replies that have passed the oldest parked call.
+    overtaking: u32,
     /// The pages of all replies, parked ones included.
     pages: Pages,
     /// The number of replies since the last one whose Send was signalled.
@@ -154,6 +159,7 @@ impl InFlight {
             replies: Ring::new(operations)?,
             parked: Ring::new(most)?,
             parked_replies: 0,
+            overtaking: 0,
             pages: Pages::default(),
             quiet: 0,
             sent: Ring::new(queue)?,
@@ -310,6 +316,7 @@ impl InFlight {
             state.pages.take_out(pages);
             match state.post(qp, &self.calls.load, operation) {
                 Ok(()) => {
+                    state.overtaking = 0;
                     trace::server::sq_retry(traced::cid(qp, u32::MAX), traced::send_queue(qp));
                 }
                 Err((PostError::Full, operation)) => {
@@ -441,12 +448,13 @@ impl InFlightState {
     }
 
     /// Returns whether an operation need not wait for those that are parked. A reply without RDMA
-    /// Writes passes calls: it needs a single work request. The requester waits for such replies
-    /// before it sends further calls, so that they leave space for the parked ones.
-    #[cold]
-    fn may_overtake(&self, operation: &Operation) -> bool {
+    /// Writes passes calls: it needs a single work request. At most [`MOST_OVERTAKING`] do, so that
+    /// the calls get the space for theirs.
+    fn may_overtake(&mut self, operation: &Operation) -> bool {
         let short = matches!(operation, Operation::Reply(out) if out.source.is_none());
-        short && self.parked_replies == 0
+        let may = short && self.parked_replies == 0 && self.overtaking < MOST_OVERTAKING;
+        self.overtaking += u32::from(may);
+        may
     }
 
     #[inline(always)]
