@@ -101,7 +101,7 @@ pub(super) struct Endpoint {
 
 /// The work item that allocates more memory regions.
 pub(super) const REPLENISH: u64 = 0;
-/// The work item that closes the connection; see `call/fence.rs`.
+/// The work item that closes the connection; see `conn/session.rs`.
 pub(super) const CLOSE: u64 = 1;
 /// The work item that enlarges Receives; see `conn/session.rs`.
 pub(super) const GROW: u64 = 2;

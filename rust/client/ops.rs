@@ -200,7 +200,7 @@ impl Transport for Client {
 /// Closes a connection that was the current one. Returns why the transport lost it. May sleep.
 fn end(client: &Client, xprt: &Xprt<Client>, ep: Arc<Endpoint>) -> Loss {
     trace::disconnect(peer_of(xprt), 0, 1);
-    session::lost(xprt, ep.shared(), ep.cause());
+    session::lost(&ep);
     let loss = ep.loss();
     if matches!(loss, Loss::Peer | Loss::Failed) {
         advice::log_unanswered(xprt, advice::LEFT);

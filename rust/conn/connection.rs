@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{AtomicFlag, Relaxed};
-use kernel::sync::Arc;
+use kernel::sync::{Arc, SetOnce};
 
 use super::backward::ReplyBuffers;
 use super::lifecycle::Lifecycle;
@@ -33,6 +33,8 @@ pub(crate) struct Connection<R: Role> {
     /// the lock of the request that they prepare. The sweep after the close takes the same locks,
     /// and takes back a call that was prepared concurrently.
     closed: AtomicFlag,
+    /// Why the connection was lost, from when its close begins.
+    lost: SetOnce<Loss>,
     pub(super) parts: Parts<R>,
     #[pin]
     replies: ReplyBuffers,
@@ -55,6 +57,7 @@ impl<R: Role> Connection<R> {
     pub(crate) fn new(parts: Parts<R>) -> impl PinInit<Self> {
         pin_init!(Self {
             closed: AtomicFlag::new(false),
+            lost: SetOnce::new(),
             parts,
             replies <- ReplyBuffers::new(),
         })
@@ -113,7 +116,10 @@ impl<R: Role> Connection<R> {
         self.closed.store(true, Relaxed);
         // The failures that follow are expected, and the role is not notified of them.
         self.qp().expect_flush();
-        let lost = self.parts.lifecycle.was_up() && self.loss() != Loss::Closed;
+        let loss = self.loss();
+        // A second call changes nothing.
+        let _ = self.lost.populate(loss);
+        let lost = self.parts.lifecycle.was_up() && loss != Loss::Closed;
         self.parts.lifecycle.on(Event::Close);
         if lost {
             self.qp().abort();
@@ -177,10 +183,10 @@ impl<R: Role> Connection<R> {
         }
     }
 
-    /// Returns why the connection is being lost. Call this before [`Self::close`].
+    /// Returns why the connection is being lost, or was lost.
     pub(crate) fn loss(&self) -> Loss {
         let lifecycle = &self.parts.lifecycle;
-        if lifecycle.ended_here() {
+        let now = if lifecycle.ended_here() {
             Loss::Device
         } else if lifecycle.state() != State::Up {
             Loss::Peer
@@ -190,7 +196,9 @@ impl<R: Role> Connection<R> {
             Loss::Failed
         } else {
             Loss::Closed
-        }
+        };
+        // ORDERING: a close sets the loss before it changes the state that was read above.
+        self.lost.copy().unwrap_or(now)
     }
 }
 

@@ -25,7 +25,6 @@ use kernel::prelude::*;
 use kernel::sync::atomic::Relaxed;
 use kernel::sync::{Arc, SpinLockGuard};
 use kernel::time::msecs_to_jiffies;
-use kernel::workqueue::WorkItem;
 
 use super::super::endpoint::{tags, Conn, Endpoint, QueuePair, CLOSE};
 use super::super::transport::{task_of, Client};
@@ -156,18 +155,13 @@ pub(super) fn order_close(ep: &Arc<Endpoint>) {
     let _ = conn.owner().queue().enqueue::<_, CLOSE>(ep.clone());
 }
 
-impl WorkItem<CLOSE> for Endpoint {
-    type Pointer = Arc<Self>;
-
-    /// Closes the connection, and finishes the calls that wait for a chain of LOCAL_INV. [`sweep`]
-    /// takes care of the other calls.
-    fn run(this: Arc<Self>) {
-        this.close();
-        let xprt = this.shared().owner();
-        SlotTable::of(xprt).each_fencing(this.epoch(), |slot, locked| {
-            finish_drained(xprt, slot, locked);
-        });
-    }
+/// Finishes the calls that wait for a chain of LOCAL_INV over a connection that has been closed.
+/// [`sweep`] takes care of the other calls.
+pub(in crate::client) fn finish_closed(ep: &Endpoint) {
+    let xprt = ep.shared().owner();
+    SlotTable::of(xprt).each_fencing(ep.epoch(), |slot, locked| {
+        finish_drained(xprt, slot, locked);
+    });
 }
 
 /// Handles the completion of the last LOCAL_INV of a call. Completion worker; does not sleep.

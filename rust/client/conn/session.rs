@@ -13,9 +13,9 @@ use kernel::workqueue::WorkItem;
 
 use super::super::backchannel;
 use super::super::call::reply::{self, Arrived};
-use super::super::call::SlotTable;
+use super::super::call::{fence, SlotTable};
 use super::super::config::Config;
-use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, GROW};
+use super::super::endpoint::{tags, Conn, Endpoint, Incoming, QueuePair, CLOSE, GROW};
 use super::super::quirks::Settings;
 use super::super::transport::{peer_of, Client};
 use crate::conn::session::BUFFER;
@@ -25,7 +25,7 @@ use crate::observe::trace;
 use crate::proto::backward::{is_call, is_torn};
 use crate::proto::inline::Thresholds;
 use crate::proto::session::{self, Announced, Output, Side, Take, Verdict};
-use crate::proto::version::Cause;
+use crate::proto::version::Memory;
 use crate::rdma::buffer::SendBuf;
 use crate::sunrpc::random;
 use crate::sunrpc::xprt::Xprt;
@@ -181,11 +181,7 @@ fn report(conn: &Conn, bytes: &[u8], header: Option<&Message<'_>>, verdict: &Ver
 /// Carries out the session's decision.
 pub(super) fn decided(conn: &Conn, qp: &QueuePair, output: Output) {
     match output {
-        Output::Remember(memory) => {
-            let xprt = conn.owner();
-            let table = &xprt.data().context.peers;
-            table.note(xprt.net(), &xprt.addr(), memory);
-        }
+        Output::Remember(memory) => remember(conn, memory),
         Output::Resend { xid, version } => resend(conn, qp, xid, version),
         Output::Void { .. } => void(conn),
         Output::Post { .. } => {
@@ -306,12 +302,31 @@ impl WorkItem<GROW> for Endpoint {
     }
 }
 
+impl WorkItem<CLOSE> for Endpoint {
+    type Pointer = Arc<Self>;
+
+    /// Closes the connection without SUNRPC, whose own close may wait for calls over it.
+    fn run(this: Arc<Self>) {
+        lost(&this);
+        this.close();
+        fence::finish_closed(&this);
+    }
+}
+
 /// Records that the connection is lost, and remembers the server's version for the next connection.
-pub(in crate::client) fn lost(xprt: &Xprt<Client>, conn: &Conn, cause: Cause) {
+/// Call this before the connection is closed. A second call has no effect.
+pub(in crate::client) fn lost(ep: &Endpoint) {
+    let (conn, cause) = (ep.shared(), ep.cause());
     let memory = conn.with_session(|session, _| session.on_lost(cause));
     if let Some(memory) = memory.flatten() {
-        trace::peer_remembered(peer_of(xprt), memory);
-        let peers = &xprt.data().context.peers;
-        peers.note(xprt.net(), &xprt.addr(), memory);
+        trace::peer_remembered(peer_of(conn.owner()), memory);
+        remember(conn, memory);
     }
+}
+
+/// Stores the knowledge about the server for the next connection.
+fn remember(conn: &Conn, memory: Memory) {
+    let xprt = conn.owner();
+    let peers = &xprt.data().context.peers;
+    peers.note(xprt.net(), &xprt.addr(), memory);
 }
