@@ -85,10 +85,11 @@ impl<R: Role> Connection<R> {
 
     /// Returns the cause of the loss of the connection.
     pub(crate) fn cause(&self) -> Cause {
-        if self.parts.lifecycle.ended_here() || self.shared().owner().is_abandoned() {
-            Cause::Local
-        } else {
-            Cause::Peer
+        match self.loss() {
+            Loss::Device | Loss::Closed => Cause::Local,
+            _ if self.shared().owner().is_abandoned() => Cause::Local,
+            Loss::Forced => Cause::Forced,
+            _ => Cause::Peer,
         }
     }
 

@@ -74,8 +74,11 @@ pub enum Memory {
 pub enum Cause {
     /// The peer closed it, or stopped answering.
     Peer,
-    /// The local side ended it: the mount is gone, the device was removed, or an address has
-    /// changed.
+    /// The local side closed it, because the peer was silent or broke the protocol, or because a
+    /// work request failed.
+    Forced,
+    /// The local side ended it for another reason: the mount is gone or SUNRPC has closed it, the
+    /// device was removed, or an address has changed.
     Local,
 }
 
@@ -323,12 +326,19 @@ impl Negotiation {
 
     /// Handles the loss of the connection. Returns the knowledge to keep about the peer. Only a
     /// loss during the negotiation, or right after version one was settled, counts, and only if the
-    /// peer has caused it. The next connection starts with [`Negotiation::new`].
+    /// peer has caused it. A peer that does not know version two may break the queue pair or be
+    /// silent; if the peer has shown that it knows version two, neither says anything about the
+    /// version. The next connection starts with [`Negotiation::new`].
     //= V2-5.2-1 connection lost right after refusing
     //= V2-5.2-2 drops the first message
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {
         let open = self.probing().is_some() || self.unconfirmed;
-        let memory = (open && cause == Cause::Peer).then(|| self.doubt());
+        let counts = match cause {
+            Cause::Peer => true,
+            Cause::Forced => !self.proven,
+            Cause::Local => false,
+        };
+        let memory = (open && counts).then(|| self.doubt());
         self.state = State::Failed;
         self.unconfirmed = false;
         memory

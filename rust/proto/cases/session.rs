@@ -266,8 +266,9 @@ fn check_patience() -> Check {
     s.on_sent(7, 0);
     s.on_timer(3_600_000);
     outputs(&mut s, 3_600_000, &[])?;
-    let mut lost = s;
+    let (mut lost, mut forced) = (s, s);
     ensure!(lost.on_lost(Cause::Peer) == Some(Memory::Doubt), "a doubt");
+    ensure!(forced.on_lost(Cause::Forced).is_none(), "it is only slow");
     hear(&mut s, Say::Error(TWO, 7, ErrorBody::BadHeader))?;
     outputs(
         &mut s,

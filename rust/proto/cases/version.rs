@@ -168,6 +168,8 @@ fn check_loss() -> Check {
     ensure!(!n.on_sent(7), "nothing is sent");
     ensure!(lost(&mut probing()) == Some(Memory::OneOnly), "unanswered");
     ensure!(probing().on_lost(Cause::Local).is_none(), "local cause");
+    let forced = |n: &mut Negotiation| n.on_lost(Cause::Forced);
+    ensure!(forced(&mut probing()) == Some(Memory::OneOnly), "broke it");
     let mut n = probing();
     n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
     ensure!(n.clone().on_lost(Cause::Local).is_none(), "local, refused");
@@ -177,6 +179,10 @@ fn check_loss() -> Check {
     // INVAL_OPTION exists only in version two, so a loss after it does not mean version one.
     let mut n = probing();
     n.on_answer(7, Answer::Error(TWO, ErrorBody::InvalidOption));
+    ensure!(
+        forced(&mut n.clone()).is_none(),
+        "knows version two, silent"
+    );
     ensure!(lost(&mut n) == Some(Memory::Doubt), "knows version two");
     let mut n = probing();
     n.on_version_two();

@@ -232,3 +232,29 @@ void h_tested(void)
 	h_answer.refuse = false;
 	h_end();
 }
+
+/*
+ * A server whose private data announce version two does not answer the first call until it has
+ * timed out twice. The client has closed both connections, and goes on in version two.
+ */
+void h_slow_in_two(void)
+{
+	struct h_rpc *rpc;
+	const char *known;
+
+	h_answer.two = true;
+	h_begin();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_live(140000);
+	h_expect(h_connections == 3, "%u connections were made", h_connections);
+	known = h_file_read("peers");
+	h_expect(known && !*known, "a slow server is known as %s", known);
+	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
+	h_expect(h_peer_call(rpc->xid)->version == 2, "the call is not sent in version two");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}

@@ -282,6 +282,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "grant_before_use", h_grant_before_use },
 	{ "resized", h_resized },
 	{ "tested", h_tested },
+	{ "slow_in_two", h_slow_in_two },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "reads_late_and_many", h_reads_late_and_many },

@@ -61,7 +61,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
                 n.on_lost(cause)
             };
             assert!(n.settled().is_none() && !n.on_sent(8));
-            assert!(lost.is_some() || !open || cause == Cause::Local);
+            assert!(lost.is_some() || !open || cause != Cause::Peer);
             return lost.or(memory);
         }
         let mut buf = [0; 64];
@@ -94,11 +94,7 @@ fn connection(i: &mut Input<'_>, n: &mut Negotiation) -> Option<Memory> {
 }
 
 fn cause(i: &mut Input<'_>) -> Cause {
-    if i.byte() % 2 == 0 {
-        Cause::Local
-    } else {
-        Cause::Peer
-    }
+    [Cause::Local, Cause::Peer, Cause::Forced][usize::from(i.byte()) % 3]
 }
 
 /// Writes a message of some kind. Most messages answer XID 7.

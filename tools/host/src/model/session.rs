@@ -474,11 +474,7 @@ impl World {
     }
 
     fn lose(&mut self, i: &mut Input<'_>) {
-        let cause = if i.byte() % 2 == 0 {
-            Cause::Peer
-        } else {
-            Cause::Local
-        };
+        let cause = [Cause::Peer, Cause::Local, Cause::Forced][usize::from(i.byte()) % 3];
         if i.byte() % 8 == 0 {
             // The server starts again, with other settings.
             self.kind = KINDS[usize::from(i.byte()) % KINDS.len()];
