@@ -146,7 +146,11 @@ impl Transport for Client {
 
     fn check_liveness(&self, xprt: &Xprt<Self>) {
         if let Some(ep) = self.endpoint() {
-            if ep.check_silence(|| SlotTable::of(xprt).unanswered(ep.epoch())) {
+            let (calls, unanswered) = SlotTable::of(xprt).calls(ep.epoch());
+            if ep.is_stuck(calls.fencing) {
+                fence::order_close(&ep);
+            }
+            if ep.check_silence(unanswered) {
                 advice::log_unanswered(xprt, advice::MUTE);
             }
             session::check(&ep, &Config::new(self.slots, ep.is_at_work()));

@@ -24,8 +24,9 @@ pub(super) use ident::{Context, Ident, OwnedId};
 
 /// The parameters of connecting and accepting (`struct rdma_conn_param`).
 ///
-/// The transport's end-to-end flow control is not used. A message for which a host has no Receive
-/// is not retransmitted: its sender has exceeded its grant.
+/// The transport's end-to-end flow control is not used: the peer is asked not to retransmit a
+/// message for which this side has no Receive, since it has exceeded its grant. How often this side
+/// retransmits such a message is the peer's choice, and may be without limit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ConnectParams<'a> {
     /// Private data for the peer; at most 56 bytes when connecting over InfiniBand or RoCE.

@@ -101,9 +101,7 @@ pub(super) fn before_completion(
     let task = task_of(&rqst).get();
     locked.begin_fencing(rqst.park(), ending);
     if post(qp, slot, &mut locked, task).is_err() {
-        if let Some(ep) = &locked.ep {
-            order_close(ep);
-        }
+        locked.ep.iter().for_each(order_close);
     }
 }
 
@@ -146,7 +144,7 @@ fn region_id(locked: &Locked) -> u32 {
 /// Queues the work item that closes the connection, since its chains of LOCAL_INV cannot complete.
 /// If the connection is closed already, the worker finishes the calls of these chains. Any context;
 /// `ep` is not the last reference.
-pub(super) fn order_close(ep: &Arc<Endpoint>) {
+pub(in crate::client) fn order_close(ep: &Arc<Endpoint>) {
     let conn = ep.shared();
     if !ep.is_closed() {
         conn.force_close();

@@ -9,6 +9,12 @@
 //! Write of zero bytes, which the server's device must acknowledge. A server that is merely slow is
 //! not disturbed. Without an acknowledgement the connection is closed, and the calls are sent again
 //! on the next one.
+//!
+//! A device need not report that the server accepts nothing: over InfiniBand the server may ask for
+//! messages without a Receive to be repeated without end, and TCP waits for a server whose window
+//! is closed. Then neither a probe completes nor the LOCAL_INVs of a call, whose task may have been
+//! killed and has no timer. The connection is therefore also closed when one of these is awaited
+//! and nothing completes for [`MOST_STUCK`] intervals.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -27,6 +33,10 @@ pub(in crate::client) const INTERVAL: u32 = 5;
 /// restarting fails one of them, a device that refuses probes fails all.
 const MOST_FAILED: u32 = 2;
 
+/// The number of whole intervals without a completion after which a connection is closed over which
+/// a completion is awaited.
+const MOST_STUCK: u32 = 3;
+
 /// The silence of one connection's peer.
 pub(in crate::client) struct Silence {
     /// The number of checks in a row that found the peer silent; see [`liveness::after`]. Only the
@@ -36,6 +46,10 @@ pub(in crate::client) struct Silence {
     quiet: Atomic<u32>,
     /// A probe is in progress.
     probing: Atomic<bool>,
+    /// The number of checks in a row that found a completion awaited and none delivered, and the
+    /// position of the latest one. Only the watch changes them.
+    stuck: Atomic<u32>,
+    retired: Atomic<u64>,
 }
 
 impl Silence {
@@ -45,17 +59,25 @@ impl Silence {
             silent: Atomic::new(0),
             quiet: Atomic::new(0),
             probing: Atomic::new(false),
+            stuck: Atomic::new(0),
+            retired: Atomic::new(0),
         }
     }
 
     /// Counts a check. `heard`: a message has arrived since the last check. `owed`: the peer owes a
     /// reply. Returns whether a probe is due.
     fn check(&self, heard: bool, owed: bool) -> bool {
-        let silent = liveness::after(self.silent.load(Relaxed), heard, owed);
-        self.silent.store(silent, Relaxed);
-        let quiet = liveness::after(self.quiet.load(Relaxed), heard, owed);
-        self.quiet.store(quiet, Relaxed);
-        liveness::is_suspicious(silent) && !self.probing.load(Relaxed)
+        count(&self.quiet, heard, owed);
+        liveness::is_suspicious(count(&self.silent, heard, owed)) && !self.probing.load(Relaxed)
+    }
+
+    /// Counts a check. `retired` is the position of the last work request that has completed.
+    /// `fencing`: LOCAL_INVs are outstanding. Returns whether the connection must be closed because
+    /// nothing completes.
+    fn is_stuck(&self, retired: u64, fencing: bool) -> bool {
+        let progress = self.retired.xchg(retired, Relaxed) != retired;
+        let awaited = fencing || self.probing.load(Relaxed);
+        liveness::silent(count(&self.stuck, progress, awaited)) >= MOST_STUCK
     }
 
     /// Returns the number of whole intervals since the latest message, if a reply is owed.
@@ -75,12 +97,27 @@ impl Silence {
     }
 }
 
+/// Counts a check in `looks`, and returns the result; see [`liveness::after`].
+fn count(looks: &Atomic<u32>, heard: bool, owed: bool) -> u32 {
+    let after = liveness::after(looks.load(Relaxed), heard, owed);
+    looks.store(after, Relaxed);
+    after
+}
+
 impl Endpoint {
-    /// Checks whether the server has become silent, and then probes it. `owed` counts the replies
-    /// that it owes. Returns whether a probe is due. Call this every [`INTERVAL`]. Does not sleep.
-    pub(in crate::client) fn check_silence(&self, owed: impl FnOnce() -> u32) -> bool {
+    /// Checks whether a completion has been awaited for too long, with `fencing` calls whose
+    /// LOCAL_INVs are outstanding. The connection must be closed then. Call this every
+    /// [`INTERVAL`].
+    pub(in crate::client) fn is_stuck(&self, fencing: u32) -> bool {
+        let silence = &self.requester().silence;
+        silence.is_stuck(self.qp().retired(), fencing != 0)
+    }
+
+    /// Checks whether the server has become silent, and then probes it. `owed` is the number of
+    /// replies that it owes. Returns whether a probe is due. Call this every [`INTERVAL`]. Does not
+    /// sleep.
+    pub(in crate::client) fn check_silence(&self, owed: u32) -> bool {
         let heard = self.shared().take_heard();
-        let owed = if heard { 0 } else { owed() };
         let due = self.requester().silence.check(heard, owed > 0);
         if due && self.shared().owner().data().failed_probes.load(Relaxed) < MOST_FAILED {
             self.probe(owed);
@@ -153,5 +190,21 @@ mod tests {
             assert!(!silence.check(false, true) && silence.silent() == 2 * round + 1);
         }
         assert!(!silence.check(true, true) && silence.silent() == 0);
+    }
+
+    #[test]
+    fn a_completion_that_is_awaited_must_come_within_three_intervals() {
+        let silence = Silence::new();
+        for look in 1..10 {
+            assert!(!silence.is_stuck(0, false), "nothing is awaited");
+            assert!(!silence.is_stuck(look, true), "another has come");
+        }
+        for looks in 0..2 {
+            assert!(!silence.is_stuck(9, true), "{looks} intervals");
+        }
+        silence.probe_begins();
+        assert!(silence.is_stuck(9, false));
+        silence.probe_ends();
+        assert!(!silence.is_stuck(9, false));
     }
 }

@@ -93,6 +93,53 @@ static void fence_without_end(void)
 	h_end();
 }
 
+/*
+ * Another task holds the send lock, so that a worker closes the connection before SUNRPC does. The
+ * file `connections` says why it was closed.
+ */
+static void fence_ended_by_worker(void)
+{
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+	const char *line;
+
+	h_qp->hold = true;
+	h_expect(!test_and_set_bit(XPRT_LOCKED, &h_xprt->state), "the send lock is not free");
+	h_rpc_cancel(rpc);
+	h_pass(4200);
+	h_live(0);
+	h_expect(rpc->released, "closing the connection does not end the call");
+	/* As xprt_clear_locked() does. */
+	queue_work(xprtiod_workqueue, &h_xprt->task_cleanup);
+	h_live(0);
+	line = h_file_read("connections");
+	h_expect(line && strstr(line, "lost=forced"), "the connection is shown so: %s", line);
+	h_rpc_free(rpc);
+	h_end();
+}
+
+/*
+ * A call has its reply, and its LOCAL_INV waits behind a Send that the peer never accepts. The call
+ * is killed: SUNRPC has no timer for it any more, and its task waits until the memory is fenced.
+ */
+static void killed_while_fencing(void)
+{
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+
+	h_qp->hold = true;
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_complete_receive(h_qp);
+	h_rpc_cancel(rpc);
+	h_pass(14000);
+	h_expect(!h_disconnects && !rpc->released, "the wait for the LOCAL_INV ends too early");
+	h_check_calm();
+	h_pass(12000);
+	h_expect(h_disconnects, "the wait for the LOCAL_INV has no time limit");
+	h_live(0);
+	h_expect(rpc->released, "closing the connection does not end the call");
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* Several calls are cancelled. All replies arrive before the transport's buf_free is called. */
 static void credits_of_released(void)
 {
@@ -325,6 +372,22 @@ static void probe_refused(void)
 	end_after_reconnecting(rpc);
 }
 
+/*
+ * The peer neither answers nor accepts what is sent, and the device never gives up: the probe does
+ * not complete. The connection is closed before the call times out.
+ */
+static void probe_without_end(void)
+{
+	struct h_rpc *rpc = begin_with(H_READ_4K);
+
+	h_qp->hold = true;
+	h_live(25000);
+	h_expect(h_connections == 1, "the connection of a slow server is closed");
+	h_live(20000);
+	h_expect(h_connections == 2, "a probe has no time limit");
+	end_after_reconnecting(rpc);
+}
+
 /* The peer acknowledges no probe. The module must also probe the next connection. */
 static void probe_finds_nobody(void)
 {
@@ -508,6 +571,8 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "reply_while_released", reply_while_released },
 	{ "reply_while_awaited", reply_while_awaited },
 	{ "fence_without_end", fence_without_end },
+	{ "fence_ended_by_worker", fence_ended_by_worker },
+	{ "killed_while_fencing", killed_while_fencing },
 	{ "credits_of_released", credits_of_released },
 	{ "drain_modify_fails", drain_modify_fails },
 	{ "drain_marker_fails", drain_marker_fails },
@@ -519,6 +584,7 @@ const struct h_scenario h_fault_scenarios[] = {
 	{ "probe_fails_sometimes", probe_fails_sometimes },
 	{ "probe_refused", probe_refused },
 	{ "probe_finds_nobody", probe_finds_nobody },
+	{ "probe_without_end", probe_without_end },
 	{ "version_with_foreign_key", version_with_foreign_key },
 	{ "fallback_with_foreign_key", fallback_with_foreign_key },
 	{ "empty_message", empty_message },
