@@ -19,14 +19,14 @@ use crate::wire::cm_private::{PrivateData, Settings};
 /// The number of times that a device retransmits a packet before it reports an error.
 const RETRIES: u8 = 6;
 
-/// How long a responder's device waits for an acknowledgement: 4.096 microseconds, doubled this
-/// many times, which is 1.07 s. Otherwise the requester chooses the time, which may be hours or
-/// unlimited.
+/// How long our device waits for an acknowledgement: 4.096 microseconds, doubled this many times,
+/// which is 1.07 s. Otherwise the peer chooses the time, which may be hours or unlimited.
 const ACK_TIMEOUT: u8 = 18;
 
-/// Asks the peer for a connection, and announces `settings`. The answer arrives as an event of the
-/// connection manager. `reads` is the number of RDMA Reads by the peer that our device serves at
-/// the same time, and `own` the number of those that we may have outstanding. May sleep.
+/// Asks the peer for a connection, and announces `settings`. The route has been resolved. The
+/// answer arrives as an event of the connection manager. `reads` is the number of RDMA Reads by the
+/// peer that our device serves at the same time, and `own` the number of those that we may have
+/// outstanding. May sleep.
 ///
 /// # Errors
 ///
@@ -36,6 +36,7 @@ pub(crate) fn request<O: XprtRef>(
     settings: Settings,
     (reads, own): (u8, u8),
 ) -> Result {
+    cm.set_ack_timeout(ACK_TIMEOUT)?;
     let private_data = PrivateData::new(settings);
     cm.connect(&ConnectParams {
         private_data: private_data.as_bytes(),

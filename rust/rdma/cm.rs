@@ -156,6 +156,7 @@ impl<H: CmHandler> CmId<H> {
         class: Option<u8>,
         timeout_ms: u32,
     ) -> Result {
+        let (any, peer) = (core::ptr::null_mut(), peer.as_ptr());
         self.ident.exclusively(|id| {
         let (any, peer) = (core::ptr::null_mut(), peer.as_ptr());
             // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
@@ -199,8 +200,10 @@ impl<H: CmHandler> CmId<H> {
     }
 
     /// Sets how long the device waits for an acknowledgement before it retransmits a packet: 4.096
-    /// microseconds, doubled `exponent` times. Without this call, the accepting side uses the value
-    /// in the peer's request. iWARP has no such timeout. Call this before [`Self::accept`].
+    /// microseconds, doubled `exponent` times. Without this call, the time follows from the peer's
+    /// request or answer. iWARP has no such timeout. Call this before [`Self::connect`] or
+    /// [`Self::accept`], but not before the route has been resolved: over RoCE the lifetime of its
+    /// packets would follow from that time, and the peer's timeout from the lifetime.
     ///
     /// # Errors
     ///

@@ -21,6 +21,7 @@ struct identifier {
 	bool connected;
 	bool busy;	/* its event handler is running */
 	int class;	/* the traffic class that was set; -1: none was */
+	u8 ack_timeout;	/* what was set after the route was resolved, before which it changes it */
 	struct h_link *link;	/* the connection, if both its sides are the module */
 	enum h_side side;
 };
@@ -278,6 +279,8 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	h_connections++;
 	h_qp = container_of(id->qp, struct h_qp, ib);
 	h_qp->class = self->class;
+	h_expect(self->ack_timeout || parameters->rnr_retry_count /* the kernel's own module */,
+		 "violation: the peer chooses when the device sends packets again");
 	event = report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
 	event->event.param.conn.responder_resources = 16;
 	event->event.param.conn.initiator_depth = 16;
@@ -459,6 +462,7 @@ void h_link_tell(struct h_link *link, enum h_side side)
 
 int rdma_set_ack_timeout(struct rdma_cm_id *id, u8 timeout)
 {
+	identifier_of(id)->ack_timeout = identifier_of(id)->routed ? timeout : 0;
 	return 0;
 }
 
