@@ -96,6 +96,8 @@ impl ReadReplies {
         false
     }
 
+    pub(super) fn answered(&self, _xid: u32) {}
+
     pub(super) fn decline(&self, _xid: u32) {}
 
     pub(super) fn read<R: Role>(

@@ -116,7 +116,7 @@ impl ReadReplies {
         let header = Message::decode_as(Version::One, bytes, &LIMITS).ok()?;
         if Direction::of_rpc(header.payload()) != Some(Direction::Call) {
             let xid = header.xid();
-            self.state.lock().on_reply(xid);
+            self.answered(xid);
             // The RPC is pending, but its call takes no credit any more.
             let others = |xids: &mut dyn FnMut(u32)| {
                 calls(&mut |call| _ = (call != xid).then(|| xids(call)))
@@ -125,6 +125,11 @@ impl ReadReplies {
         }
         let any = header.lists().map(|lists| lists.read_list().count());
         (any.unwrap_or(0) != 0).then_some(header)
+    }
+
+    /// Records that a call has been answered by a message whose header cannot be decoded.
+    pub(in crate::client) fn answered(&self, xid: u32) {
+        self.state.lock().on_reply(xid);
     }
 
     /// Declines a reply for which no RPC waits. The reply is not read, and the server may reuse its
@@ -216,10 +221,16 @@ impl ReadReplies {
             };
             if !conn.post_control(qp, |out| done(out, xid, requested)) {
                 // The buffer is in use. When it is free, the connection retries.
-                state.not_sent(xid, before);
+                state.dones = before;
+                // The place of the removed XID is free.
+                let full = state.due.insert_within_capacity(0, xid);
+                debug_assert!(full.is_ok());
                 break;
             }
-            state.mark(before.stamp(), calls);
+            if !state.mark(before.stamp(), calls) {
+                // The peer answers none of the calls that are marked.
+                return conn.force_close();
+            }
             trace::done_sent(peer(conn.owner()), xid);
         }
     }
@@ -295,25 +306,14 @@ impl Queue {
 
     /// Marks the calls in flight after an RDMA_DONE was posted: their replies do not confirm it.
     /// `before` is the stamp before it. A call that was posted just after it is marked as well; a
-    /// later reply confirms the RDMA_DONE.
-    fn mark(&mut self, before: Stamp, each: &Calls<'_>) {
-        let marks = &mut self.marks;
+    /// later reply confirms the RDMA_DONE. Returns whether there was room for all marks.
+    fn mark(&mut self, before: Stamp, each: &Calls<'_>) -> bool {
+        let (marks, mut all) = (&mut self.marks, true);
         each(&mut |xid| {
-            if !marks.iter().any(|(marked, _)| *marked == xid) {
-                // There is room for each slot.
-                let full = marks.push_within_capacity((xid, before));
-                debug_assert!(full.is_ok());
-            }
+            let known = marks.iter().any(|(marked, _)| *marked == xid);
+            all &= known || marks.push_within_capacity((xid, before)).is_ok();
         });
-    }
-
-    /// Undoes the charge for an RDMA_DONE that could not be sent. `before` is the account before
-    /// the charge.
-    fn not_sent(&mut self, xid: u32, before: Dones) {
-        self.dones = before;
-        // The place of the removed XID is free.
-        let full = self.due.insert_within_capacity(0, xid);
-        debug_assert!(full.is_ok());
+        all
     }
 
     /// Handles the reply to the call with this XID, as far as RDMA_DONEs are concerned.

@@ -3,7 +3,7 @@
  * Scenarios of replies that are read chunks (RFC 5666): the peer exposes its reply, and the module
  * reads it and sends RDMA_DONE.
  */
-#include "harness.h"
+#include "wire.h"
 
 static const struct h_reply plain;
 /* A chunk that the call offers stays unused, and is invalidated before the RPC is completed. */
@@ -164,6 +164,44 @@ void h_pulled_twice(void)
 	h_live(0);
 	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
 	h_check_calm();
+	h_end();
+}
+
+/*
+ * Calls that are in flight when an RDMA_DONE is sent are answered by messages that nobody can
+ * decode, more of them than the connection has slots.
+ */
+void h_pulled_beside_malformed(void)
+{
+	unsigned int i;
+
+	h_slots = h_grant = 4;
+	begin();
+	for (i = 0; i < 3 * h_slots; i++) {
+		struct h_rpc *failed = h_rpc_new(H_INLINE), *rpc = h_rpc_new(H_INLINE);
+		u8 message[28];
+		struct h_writer out = { message };
+
+		h_rpc_start(failed, 0);
+		h_rpc_start(rpc, 0);
+		h_answer_call(h_peer_call(rpc->xid), &exposed);
+		h_live(0);
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+		h_put(&out, failed->xid);
+		h_put(&out, 1);
+		h_put(&out, 1);
+		h_put(&out, 9);
+		memset(message + out.len, 0, sizeof(message) - out.len);
+		h_arrive(h_qp, message, sizeof(message), 0);
+		h_live(0);
+		h_expect(failed->released && failed->status == -EIO, "the RPC ends with %d",
+			 failed->status);
+		h_peer_drop(h_peer_call(failed->xid));
+		h_rpc_free(failed);
+		h_expect(h_dones == i + 1, "%u RDMA_DONEs were sent", h_dones);
+	}
+	h_expect(h_connections == 1 && !h_disconnects, "the connection is closed");
 	h_end();
 }
 

@@ -41,6 +41,7 @@ void h_regions_awaited(void);
 void h_pulled_replies(void);
 void h_pulled_into_fragments(void);
 void h_pulled_twice(void);
+void h_pulled_beside_malformed(void);
 void h_pulled_when_full(void);
 void h_pulled_beside_calls(void);
 
