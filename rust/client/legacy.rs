@@ -138,19 +138,19 @@ impl Quirks {
     /// permits read chunks in replies, as `settings` say. `out` is a buffer for the call, `tag` the
     /// first of [`TAGS`] tags, `served` the RDMA Reads that our device serves at the same time.
     /// Returns the terms of version one: the server's answer has precedence over `one`, which
-    /// follows from its private data. Sleeps.
+    /// follows from its private data. `ended` returns whether the connection has ended. Sleeps.
     ///
     /// # Errors
     ///
     /// `ENOMEM`. `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if
-    /// the call cannot be sent.
+    /// the call cannot be sent, or the connection has ended.
     pub(super) fn begin<R: Role>(
         &self,
         (conn, qp, credits): Link<'_, R>,
         (settings, served): (Settings, u8),
         config: &Config,
         (out, tag): (&mut SendBuf, u32),
-        one: Thresholds,
+        (one, ended): (Thresholds, &dyn Fn() -> bool),
     ) -> Result<Thresholds> {
         let mut terms = one;
         if settings.asks {
@@ -160,7 +160,9 @@ impl Quirks {
                 maxreply_sendsize: config.receive_size(),
                 maxrdmaread: served.into(),
             };
-            terms = self.conf.ask((conn, qp, credits), out, request, one)?;
+            terms = self
+                .conf
+                .ask((conn, qp, credits), out, request, (one, ended))?;
         }
         if settings.reads != 0 && self.may_be_old.load(Relaxed) {
             self.reads.enable(config.slots, tag)?;
@@ -318,12 +320,12 @@ impl Conf {
 
     /// Asks the server, and returns the resulting terms of version one: the server's answer has
     /// precedence over `one`, which follows from its private data. `out` is a buffer for the call.
-    /// Sleeps.
+    /// `ended` returns whether the connection has ended. Sleeps.
     ///
     /// # Errors
     ///
     /// `EPROTO` if the answer is not accepted; `ETIMEDOUT` if none arrives; `ENOTCONN` if the call
-    /// cannot be sent.
+    /// cannot be sent, or the connection has ended.
     //= 5666-6.1-1 before any other RPC program
     //= 5666-6.1-4 sends nothing else until answered
     fn ask<R: Role>(
@@ -331,43 +333,40 @@ impl Conf {
         (conn, qp, credits): Link<'_, R>,
         out: &mut SendBuf,
         request: Request,
-        one: Thresholds,
+        (one, ended): (Thresholds, &dyn Fn() -> bool),
     ) -> Result<Thresholds> {
         let xid = random();
         let len = write(out.as_mut_slice(), (xid, credits.requested()), &request)?;
-        self.begin(xid, request);
+        self.state.lock().asked = Some((xid, request));
+        self.waiting.store(true, Relaxed);
         let no_regions = core::iter::empty();
         let posted = qp.post_send(R::CONTROL, no_regions, out, len, true);
         posted.map_err(|_| ENOTCONN)?;
-        let answer = self.wait(|| conn.owner().is_abandoned());
-        trace_answer(conn, answer.as_ref());
-        match answer {
-            None => Err(ETIMEDOUT),
-            Some(Answer::Rejected) => Err(EPROTO),
-            Some(Answer::Unserved) => Ok(one),
-            Some(Answer::Agreed(agreed)) => {
-                configure(conn, &agreed);
-                Ok(Thresholds {
-                    client_to_server: agreed.max_call,
-                    server_to_client: agreed.max_reply,
-                    ..one
-                })
+        let answer = self.wait(|| !ended() && !conn.owner().is_abandoned());
+        let (word, agreed) = match &answer {
+            None if ended() => ("silent", Err(ENOTCONN)),
+            None => ("silent", Err(ETIMEDOUT)),
+            Some(Answer::Rejected) => ("rejected", Err(EPROTO)),
+            Some(Answer::Unserved) => ("unserved", Ok(None)),
+            Some(Answer::Agreed(agreed)) => ("agreed", Ok(Some(agreed))),
+        };
+        trace::conf_answer(peer(conn.owner()), word, agreed.ok().flatten());
+        Ok(agreed?.map_or(one, |agreed| {
+            configure(conn, agreed);
+            Thresholds {
+                client_to_server: agreed.max_call,
+                server_to_client: agreed.max_reply,
+                ..one
             }
-        }
+        }))
     }
 
-    /// Records that the call is about to be sent.
-    fn begin(&self, xid: u32, request: Request) {
-        self.state.lock().asked = Some((xid, request));
-        self.waiting.store(true, Relaxed);
-    }
-
-    /// Waits for the answer, until the transport `is_abandoned`. Sleeps.
-    fn wait(&self, is_abandoned: impl Fn() -> bool) -> Option<Answer> {
+    /// Waits for the answer, while it `is_needed`. Sleeps.
+    fn wait(&self, is_needed: impl Fn() -> bool) -> Option<Answer> {
         let mut left: Jiffies = msecs_to_jiffies(PATIENCE_MS);
         loop {
             let answer = self.state.lock().answer;
-            if answer.is_some() || left == 0 || is_abandoned() {
+            if answer.is_some() || left == 0 || !is_needed() {
                 self.waiting.store(false, Relaxed);
                 return answer;
             }
@@ -422,17 +421,6 @@ fn configure<R: Role>(conn: &ConnOf<R>, agreed: &Configuration) {
     if let Some(padding) = padding {
         conn.add_capabilities(Capabilities::aligned(padding.align()));
     }
-}
-
-/// Traces the answer or its absence.
-fn trace_answer<R: Role>(conn: &ConnOf<R>, answer: Option<&Answer>) {
-    let (word, agreed) = match answer {
-        None => ("silent", None),
-        Some(Answer::Rejected) => ("rejected", None),
-        Some(Answer::Unserved) => ("unserved", None),
-        Some(Answer::Agreed(agreed)) => ("agreed", Some(agreed)),
-    };
-    trace::conf_answer(peer(conn.owner()), word, agreed);
 }
 
 /// Writes the call. Returns its length.

@@ -85,8 +85,7 @@ pub(in crate::client) fn connect(
     trace::createmrs(peer_of(xprt), made);
     let role = Requester::new(queues.credits);
     let shared = Conn::new(epoch, xprt.handle(), role).map_err(local(xprt, "memory"))?;
-    // CAST: `usize` has at least 32 bits.
-    let receives = config.receive_size() as usize;
+    let receives = u32_as_usize(config.receive_size());
     let tags = (tags::count(config.slots) + quirks::TAGS, receives);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
     let qp = qp.map_err(local(xprt, "queue pair"))?;
@@ -105,8 +104,10 @@ pub(in crate::client) fn connect(
     let one = handshake::requester_terms(&owner, &cm, &lifecycle, &ours, MAX_SEGMENTS);
     let terms = (one, Announced::of(lifecycle.peer().as_ref()));
     shared.role().quirks.note_peer(lifecycle.peer().is_some());
-    session::begin(xprt, &shared, &qp, (config, settings, reads.0), terms)
-        .map_err(|error| no_session(xprt, error))?;
+    let ended = || lifecycle.has_ended();
+    let settings = (config, settings, reads.0);
+    let begun = session::begin(xprt, &shared, &qp, settings, terms, &ended);
+    begun.map_err(|error| no_session(xprt, error))?;
     let parts = Parts {
         qp,
         pd,

@@ -35,7 +35,7 @@ use crate::wire::xchar::BackwardSupport;
 use crate::wire::{peek, CommonReply, EncodeError, Message, Version};
 
 /// Begins the session of a connection whose handshake resulted in `one`, the terms of version one.
-/// May sleep.
+/// `ended` returns whether the connection has ended. May sleep.
 ///
 /// # Errors
 ///
@@ -46,6 +46,7 @@ pub(super) fn begin(
     qp: &QueuePair,
     (config, settings, served): (&Config, Settings, u8),
     (mut one, announced): (Thresholds, Announced),
+    ended: &dyn Fn() -> bool,
 ) -> Result {
     let peers = &xprt.data().context.peers;
     let one_only = peers.is_one_only(xprt.net(), &xprt.addr());
@@ -56,7 +57,7 @@ pub(super) fn begin(
         let link = (conn, qp, &role.credits);
         let call = (&mut buffer, tags::count(config.slots));
         let quirks = &role.quirks;
-        one = quirks.begin(link, (settings, served), config, call, one)?;
+        one = quirks.begin(link, (settings, served), config, call, (one, ended))?;
     }
     let config = session::Config {
         side: Side::Client,

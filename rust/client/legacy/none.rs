@@ -64,7 +64,7 @@ impl Quirks {
         _reads: (Settings, u8),
         _config: &Config,
         _call: (&mut SendBuf, u32),
-        one: Thresholds,
+        (one, _): (Thresholds, &dyn Fn() -> bool),
     ) -> Result<Thresholds> {
         Ok(one)
     }

@@ -211,6 +211,30 @@ static void removal_amid_connecting(void)
 	h_end();
 }
 
+/* The same while the server owes an answer about its configuration. */
+static void removal_amid_configuring(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_tune("rdma_conf", 1);
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_expect(h_qp && !h_peer_call(rpc->xid), "the server is not asked");
+	h_spawn("the removal of the device", h_device_remove, NULL);
+	h_pass(1000);
+	h_expect(!h_objects(), "the removal waits for the peer's answer");
+	h_tune("rdma_conf", 0);
+	h_spawn("a device", h_device_add, NULL);
+	h_live(90000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /* A call is killed while it waits. The reply arrives after its memory has been invalidated. */
 static void abandoned(void)
 {
@@ -274,6 +298,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "reconnect", reconnect },
 	{ "device_removal", device_removal },
 	{ "removal_amid_connecting", removal_amid_connecting },
+	{ "removal_amid_configuring", removal_amid_configuring },
 	{ "abandoned", abandoned },
 	{ "second_connection", h_second_connection },
 	{ "reconnect_without_memory", h_reconnect_without_memory },
