@@ -107,9 +107,9 @@ fn write(xprt: &Xprt<Client>, reason: Reason, what: &dyn fmt::Display) {
 /// once a minute: the calls that wait behind that call have not begun to wait for space.
 #[cold]
 pub(super) fn log_no_space(xprt: &Xprt<Client>) {
-    let shown = xprt.shown();
+    let (shown, lack) = (xprt.shown(), "no bounce buffers or memory for 60 s");
     let (addr, port) = (shown.addr, shown.port);
-    pr_warn!("call to {addr} port {port} failed: no bounce buffers for 60 s: raise swiotlb=\n");
+    pr_warn!("call to {addr} port {port} failed: {lack}: raise swiotlb=\n");
 }
 
 /// Logs why a mount gets no reply, unless a reply has arrived before. Any context.
