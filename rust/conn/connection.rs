@@ -191,10 +191,10 @@ impl<R: Role> Connection<R> {
             Loss::Device
         } else if lifecycle.state() != State::Up {
             Loss::Peer
-        } else if self.shared().is_forced() {
-            Loss::Forced
         } else if self.qp().is_broken() {
             Loss::Failed
+        } else if self.shared().is_forced() {
+            Loss::Forced
         } else {
             Loss::Closed
         };

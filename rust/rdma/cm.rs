@@ -158,7 +158,6 @@ impl<H: CmHandler> CmId<H> {
     ) -> Result {
         let (any, peer) = (core::ptr::null_mut(), peer.as_ptr());
         self.ident.exclusively(|id| {
-        let (any, peer) = (core::ptr::null_mut(), peer.as_ptr());
             // SAFETY: By the invariant of `OwnedId` the cm_id is valid. The address is valid, and
             // is copied.
             to_result(unsafe {

@@ -101,7 +101,9 @@ pub(super) fn before_completion(
     let task = task_of(&rqst).get();
     locked.begin_fencing(rqst.park(), ending);
     if post(qp, slot, &mut locked, task).is_err() {
-        locked.ep.iter().for_each(order_close);
+        if let Some(ep) = &locked.ep {
+            order_close(ep);
+        }
     }
 }
 

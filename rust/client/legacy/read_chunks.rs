@@ -227,8 +227,10 @@ impl ReadReplies {
                 debug_assert!(full.is_ok());
                 break;
             }
-            if !state.mark(before.stamp(), calls) {
-                // The peer answers none of the calls that are marked.
+            let marked = state.mark(before.stamp(), calls);
+            drop(state);
+            if !marked {
+                // More calls are marked than the peer may leave unanswered.
                 return conn.force_close();
             }
             trace::done_sent(peer(conn.owner()), xid);

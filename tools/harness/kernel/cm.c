@@ -259,6 +259,8 @@ static void refuse(struct identifier *self, int why)
 	       RDMA_CM_EVENT_UNREACHABLE : RDMA_CM_EVENT_CONNECT_ERROR, why);
 }
 
+u8 h_ack_timeout;
+
 int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = identifier_of(id);
@@ -279,8 +281,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	h_connections++;
 	h_qp = container_of(id->qp, struct h_qp, ib);
 	h_qp->class = self->class;
-	h_expect(self->ack_timeout || parameters->rnr_retry_count /* the kernel's own module */,
-		 "violation: the peer chooses when the device sends packets again");
+	h_ack_timeout = self->ack_timeout;
 	event = report(self, RDMA_CM_EVENT_ESTABLISHED, 0);
 	event->event.param.conn.responder_resources = 16;
 	event->event.param.conn.initiator_depth = 16;
@@ -468,18 +469,6 @@ int rdma_set_ack_timeout(struct rdma_cm_id *id, u8 timeout)
 
 int rdma_notify(struct rdma_cm_id *id, enum ib_event_type event)
 {
-	return 0;
-}
-
-/* The packets of this side have the class of the request, unless the module changes that. */
-int rdma_init_qp_attr(struct rdma_cm_id *id, struct ib_qp_attr *attr, int *mask)
-{
-	*mask = IB_QP_STATE;
-	if (attr->qp_state == IB_QPS_RTR)
-		*mask |= IB_QP_AV | IB_QP_MAX_DEST_RD_ATOMIC;
-	if (attr->qp_state == IB_QPS_RTS)
-		*mask |= IB_QP_MAX_QP_RD_ATOMIC;
-	attr->ah_attr.grh.traffic_class = h_answer.class;
 	return 0;
 }
 

@@ -380,6 +380,7 @@ static void probe_without_end(void)
 {
 	struct h_rpc *rpc = begin_with(H_READ_4K);
 
+	h_expect(h_ack_timeout, "the peer chooses when the device sends packets again");
 	h_qp->hold = true;
 	h_live(25000);
 	h_expect(h_connections == 1, "the connection of a slow server is closed");

@@ -33,6 +33,7 @@ struct h_faults {
 };
 
 extern struct h_faults h_faults;
+extern u8 h_ack_timeout;	/* of the latest connection of a client; 0: the peer chooses it */
 int h_step_error(enum h_step step);	/* the error of a step; 0: it does not fail */
 
 #endif /* HARNESS_FAULTS_H */

@@ -106,3 +106,15 @@ int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
 	h_qp_destroy(pair_of(qp));
 	return 0;
 }
+
+/* The packets of this side have the class of the request, unless the module changes that. */
+int rdma_init_qp_attr(struct rdma_cm_id *id, struct ib_qp_attr *attr, int *mask)
+{
+	*mask = IB_QP_STATE;
+	if (attr->qp_state == IB_QPS_RTR)
+		*mask |= IB_QP_AV | IB_QP_MAX_DEST_RD_ATOMIC;
+	if (attr->qp_state == IB_QPS_RTS)
+		*mask |= IB_QP_MAX_QP_RD_ATOMIC;
+	attr->ah_attr.grh.traffic_class = h_answer.class;
+	return 0;
+}
