@@ -196,11 +196,12 @@ mod tests {
     fn a_completion_that_is_awaited_must_come_within_three_intervals() {
         let silence = Silence::new();
         for look in 1..10 {
-            assert!(!silence.is_stuck(0, false), "nothing is awaited");
-            assert!(!silence.is_stuck(look, true), "another has come");
+            // Nothing is awaited, and then another completion has arrived.
+            assert!(!silence.is_stuck(0, false));
+            assert!(!silence.is_stuck(look, true));
         }
-        for looks in 0..2 {
-            assert!(!silence.is_stuck(9, true), "{looks} intervals");
+        for _ in 0..2 {
+            assert!(!silence.is_stuck(9, true));
         }
         silence.probe_begins();
         assert!(silence.is_stuck(9, false));

@@ -13,8 +13,8 @@ from lab import deps, paths
 
 #: Contents of a root of Debian's essential packages, apt and Python.
 ESSENTIAL = {"apt-cache", "apt-config", "apt-get", "bash", "chroot", "cp", "dpkg-deb"}
-ESSENTIAL |= {"/bin/sh", "/usr/bin/python3", "dpkg-query", "env", "sed", "setpriv", "sh"}
-ESSENTIAL |= {"sha256sum", "tar", "tee", "unshare"}
+ESSENTIAL |= {"/bin/bash", "/bin/sh", "/usr/bin/python3", "dpkg-query", "env", "sed", "setpriv"}
+ESSENTIAL |= {"sh", "sha256sum", "tar", "tee", "unshare"}
 #: Programs that some tests run where they are installed; those tests are skipped elsewhere.
 OPTIONAL = {"promtool"}
 #: Command, and the package of host-packages.txt that has it or depends on the package that has it.

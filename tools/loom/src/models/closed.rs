@@ -27,6 +27,7 @@ impl Role for () {}
 /// The connection, as far as it is accessed here.
 struct Connection<R: Role> {
     closed: AtomicFlag,
+    lost: Rest,
     parts: Parts,
     role: PhantomData<R>,
 }
@@ -43,7 +44,7 @@ enum Event {
 }
 
 /// Why a connection was lost.
-#[derive(PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 enum Loss {
     Closed,
     Peer,
@@ -51,6 +52,10 @@ enum Loss {
 
 impl Rest {
     fn on(&self, Event::Close: Event) {}
+
+    fn populate(&self, _: Loss) -> bool {
+        true
+    }
 
     fn was_up(&self) -> bool {
         true
@@ -84,6 +89,7 @@ impl<R: Role> Connection<R> {
 fn closes() {
     let conn = Shared::new(Connection {
         closed: AtomicFlag::new(false),
+        lost: Rest,
         parts: Parts { lifecycle: Rest },
         role: PhantomData::<()>,
     });
