@@ -72,10 +72,9 @@ pub enum Memory {
 /// Why a connection was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    /// The peer closed it, or stopped answering.
+    /// The peer closed it, or the queue pair has failed.
     Peer,
-    /// The local side closed it, because the peer was silent or broke the protocol, or because a
-    /// work request failed.
+    /// The local side closed it, because the peer was silent or broke the protocol.
     Forced,
     /// The local side ended it for another reason: the mount is gone or SUNRPC has closed it, the
     /// device was removed, or an address has changed.
@@ -326,9 +325,9 @@ impl Negotiation {
 
     /// Handles the loss of the connection. Returns the knowledge to keep about the peer. Only a
     /// loss during the negotiation, or right after version one was settled, counts, and only if the
-    /// peer has caused it. A peer that does not know version two may break the queue pair or be
-    /// silent; if the peer has shown that it knows version two, neither says anything about the
-    /// version. The next connection starts with [`Negotiation::new`].
+    /// peer has caused it. A peer that does not know version two may be silent; if the peer has
+    /// shown that it knows version two, its silence says nothing about the version. The next
+    /// connection starts with [`Negotiation::new`].
     //= V2-5.2-1 connection lost right after refusing
     //= V2-5.2-2 drops the first message
     pub fn on_lost(&mut self, cause: Cause) -> Option<Memory> {

@@ -169,7 +169,7 @@ fn check_loss() -> Check {
     ensure!(lost(&mut probing()) == Some(Memory::OneOnly), "unanswered");
     ensure!(probing().on_lost(Cause::Local).is_none(), "local cause");
     let forced = |n: &mut Negotiation| n.on_lost(Cause::Forced);
-    ensure!(forced(&mut probing()) == Some(Memory::OneOnly), "broke it");
+    ensure!(forced(&mut probing()) == Some(Memory::OneOnly), "silent");
     let mut n = probing();
     n.on_answer(7, Answer::Error(ONE, vers(1, 1)));
     ensure!(n.clone().on_lost(Cause::Local).is_none(), "local, refused");

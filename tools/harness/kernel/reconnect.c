@@ -258,3 +258,31 @@ void h_slow_in_two(void)
 	h_rpc_free(rpc);
 	h_end();
 }
+
+/*
+ * The queue pair fails twice before such a server has answered. The client has ordered these closes
+ * too, but the server may have caused the failures: the next connection is in version one.
+ */
+void h_broken_in_two(void)
+{
+	struct h_rpc *rpc;
+	const char *known;
+
+	h_answer.two = true;
+	h_begin();
+	h_faults.write = IB_WC_REM_OP_ERR;
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	h_live(40000);
+	h_faults.write = 0;
+	h_expect(h_connections == 3, "%u connections were made", h_connections);
+	known = h_file_read("peers");
+	h_expect(known && *known, "a server that breaks version two is not known");
+	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
+	h_expect(h_peer_call(rpc->xid)->version == 1, "the call is not sent in version one");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}

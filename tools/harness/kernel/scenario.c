@@ -160,6 +160,20 @@ static void reconnect(void)
 	h_end();
 }
 
+/* The device returns, and the call is sent and answered. */
+static void end_with_device(struct h_rpc *rpc)
+{
+	h_spawn("a device", h_device_add, NULL);
+	h_settle();
+	h_live(90000);
+	h_expect(h_peer_call(rpc->xid), "the call was not sent");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 static void device_removal(void)
 {
 	struct h_rpc *rpc;
@@ -172,15 +186,7 @@ static void device_removal(void)
 	h_spawn("the removal of the device", h_device_remove, NULL);
 	h_settle();
 	h_expect(!h_objects(), "%u objects outlive their device", h_objects());
-	h_spawn("a device", h_device_add, NULL);
-	h_settle();
-	h_live(90000);
-	h_expect(h_peer_call(rpc->xid), "the call was not sent again");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_with_device(rpc);
 }
 
 /* The device is removed while the peer does not answer. The removal ends the attempt to connect. */
@@ -200,15 +206,7 @@ static void removal_amid_connecting(void)
 	h_settle();
 	h_expect(!h_objects(), "the removal waits for the peer's answer");
 	h_answer.silent = false;
-	h_spawn("a device", h_device_add, NULL);
-	h_settle();
-	h_live(90000);
-	h_expect(h_peer_call(rpc->xid), "the call was not sent");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_with_device(rpc);
 }
 
 /* The same while the server owes an answer about its configuration. */
@@ -225,14 +223,7 @@ static void removal_amid_configuring(void)
 	h_pass(1000);
 	h_expect(!h_objects(), "the removal waits for the peer's answer");
 	h_tune("rdma_conf", 0);
-	h_spawn("a device", h_device_add, NULL);
-	h_live(90000);
-	h_expect(h_peer_call(rpc->xid), "the call was not sent");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_with_device(rpc);
 }
 
 /* A call is killed while it waits. The reply arrives after its memory has been invalidated. */
@@ -308,6 +299,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "resized", h_resized },
 	{ "tested", h_tested },
 	{ "slow_in_two", h_slow_in_two },
+	{ "broken_in_two", h_broken_in_two },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "reads_late_and_many", h_reads_late_and_many },
