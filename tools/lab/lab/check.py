@@ -12,8 +12,12 @@ import argparse
 import os
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import dataclass, field
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 from . import accesses, arch, debian_build, deps, device, image, kernel, module, paths, settings
 from .progress import say
@@ -58,13 +62,26 @@ class Round:
         }
 
 
-def pytest(arguments: Sequence[str], suite: str, **env: str) -> int:
-    """Runs pytest in the lab's venv and returns its exit status."""
+@dataclass
+class Outcome:
+    """The exit statuses of a round's runs of pytest, and its device's accesses to memory."""
+
+    turn: Round
+    statuses: list[int] = field(default_factory=list)
+    accesses: int = 0
+
+
+def pytest(
+    arguments: Sequence[str], suite: str, output: IO[bytes] | None = None, **env: str
+) -> int:
+    """Runs pytest in the lab's venv and returns its exit status; `output` takes what it prints."""
     python = deps.install_venv() / "bin/python"
     settled = {**os.environ, "PYTHONPATH": str(paths.LAB), "LAB_SUITE": suite, **env}
     settled["PYTHONDONTWRITEBYTECODE"] = "1"
     args = [python, "-m", "pytest", "--rootdir", paths.LAB, "-c", paths.LAB / "pyproject.toml"]
-    return subprocess.run([*map(str, args), *arguments], env=settled).returncode
+    words = [*map(str, args), *arguments]
+    errors = subprocess.STDOUT if output else None
+    return subprocess.run(words, env=settled, stdout=output, stderr=errors).returncode
 
 
 def prepare(turn: Round) -> None:
@@ -86,27 +103,12 @@ def main(arguments: Sequence[str]) -> int:
     """``lab check [pytest arguments]``."""
     parser = argparse.ArgumentParser(prog="lab check", description=__doc__)
     _, rest = parser.parse_known_args(arguments)
-    scenarios = str(paths.LAB / "scenarios")
     if settings.listing():
-        return pytest([scenarios, "-qq", *rest], "list")
+        return pytest([str(paths.LAB / "scenarios"), "-qq", *rest], "list")
     deps.ensure()
-    rounds = _rounds(rest)
-    statuses, sums = [], []
-    for turn in rounds:
-        prepare(turn)
-        say(f"{turn.name}: running")
-        done = 0
-        for part in _parts(turn, rest):
-            logs = str(paths.run_directory("check"))
-            env = {**turn.environment, "LAB_RUN": logs}
-            statuses.append(pytest([scenarios, *part], turn.name, **env))
-            done += accesses.total(Path(logs))
-        if turn.dma != "none":
-            sums.append(done)
-            # Its scenarios have not run, or the counters are of nothing.
-            if turn.markers == _SHORT_DMA and not done:
-                say(f"{turn.name}: the device has accessed nothing")
-                statuses.append(1)
+    outcomes = [one for group in _groups(_rounds(rest)) for one in _run_group(group, rest)]
+    statuses = [status for one in outcomes for status in one.statuses]
+    sums = [one.accesses for one in outcomes if one.turn.dma != "none"]
     if sums:
         say(f"{sum(sums)} accesses of the device went through the DMA API")
     if set(statuses) == {NOTHING_SELECTED}:
@@ -115,6 +117,55 @@ def main(arguments: Sequence[str]) -> int:
     # With several runs of pytest a selection need not have a scenario in each.
     # A run that a signal has ended has a negative status.
     return next((status for status in statuses if status not in (0, NOTHING_SELECTED)), 0)
+
+
+def _groups(rounds: Sequence[Round]) -> list[list[Round]]:
+    """Returns the rounds in order. Those of a group run at the same time, with a pair each.
+
+    Nobody can watch several rounds at once.
+    """
+    groups: list[list[Round]] = []
+    for turn in rounds:
+        last = groups[-1] if groups else []
+        room = settings.pairs(turn.flavour) if turn.markers == _SHORT_DMA else 1
+        if not settings.attended() and _SHORT_DMA in {r.markers for r in last} and len(last) < room:
+            last.append(turn)
+        else:
+            groups.append([turn])
+    return groups
+
+
+def _run_group(group: Sequence[Round], given: list[str]) -> list[Outcome]:
+    """Runs rounds side by side. What several of them print appears at the end of all."""
+    for turn in group:
+        prepare(turn)
+        say(f"{turn.name}: running")
+    if len(group) == 1:
+        return [_run(group[0], given)]
+    with ExitStack() as stack, ThreadPoolExecutor(len(group)) as pool:
+        outputs = [stack.enter_context(TemporaryFile()) for _ in group]
+        outcomes = list(pool.map(_run, group, [given] * len(group), outputs))
+        for output in outputs:
+            output.seek(0)
+            print(output.read().decode(errors="replace"), end="", flush=True)
+    return outcomes
+
+
+def _run(turn: Round, given: list[str], output: IO[bytes] | None = None) -> Outcome:
+    """Runs the scenarios of a round."""
+    outcome = Outcome(turn)
+    for part in _parts(turn, given):
+        name = "check" if turn.dma == "none" else f"check-{turn.dma}"
+        logs = str(paths.run_directory(name))
+        env = {**turn.environment, "LAB_RUN": logs}
+        arguments = [str(paths.LAB / "scenarios"), *part]
+        outcome.statuses.append(pytest(arguments, turn.name, output, **env))
+        outcome.accesses += accesses.total(Path(logs))
+    # Its scenarios have not run, or the counters are of nothing.
+    if turn.markers == _SHORT_DMA and not outcome.accesses:
+        say(f"{turn.name}: the device has accessed nothing")
+        outcome.statuses.append(1)
+    return outcome
 
 
 def _parts(turn: Round, given: list[str]) -> list[list[str]]:

@@ -3,6 +3,9 @@
 
 from __future__ import annotations
 
+import threading
+from typing import IO
+
 import pytest
 
 from lab import check
@@ -64,6 +67,35 @@ def test_rounds_behind_the_dma_api(monkeypatch: pytest.MonkeyPatch) -> None:
     kinds = [("plain", "rxe"), ("debug", "rxe"), ("plain", "siw")]
     assert [(turn.flavour, turn.link) for turn in full] == kinds * 2
     assert {turn.dma for turn in full} == {"iommu", "swiotlb"}
+
+
+def test_short_rounds_side_by_side(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The rounds of the DMA API share the host, and each prints its whole text at the end."""
+    monkeypatch.setenv("PAIRS", "2")
+    assert [len(group) for group in check._groups(check._rounds())] == [1, 1, 1, 2]
+    monkeypatch.setenv("KEEP", "1")
+    assert all(len(group) == 1 for group in check._groups(check._rounds()))
+    monkeypatch.delenv("KEEP")
+    both = threading.Barrier(2, timeout=60)
+
+    def run(_words: object, suite: str, output: IO[bytes], **_env: str) -> int:
+        for word in ("begin", "end"):
+            both.wait()
+            output.write(f"{word} {suite[-4:-1]}\n".encode())
+        return 0
+
+    monkeypatch.setattr(check, "prepare", lambda _turn: None)
+    monkeypatch.setattr(check, "pytest", run)
+    monkeypatch.setattr(check.paths, "run_directory", lambda name: name)
+    monkeypatch.setattr(check.accesses, "total", lambda _directory: 7)
+    *_, group = check._groups(check._rounds())
+    assert [one.accesses for one in check._run_group(group, [])] == [7, 7]
+    printed = "begin mmu\nend mmu\nbegin tlb\nend tlb\n"
+    assert capfd.readouterr().out.endswith(printed)
+    monkeypatch.setenv("PAIRS", "1")
+    assert [len(group) for group in check._groups(check._rounds())] == [1] * 5
 
 
 def test_a_round_over_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
