@@ -6,7 +6,7 @@ The fixtures of these names in scenarios/conftest.py return the objects.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +14,19 @@ from . import mountstats
 from .pair import MOUNT_POINT, Guest, Pair
 
 TUNABLES = "/proc/sys/sunrpc"
+#: Writes several values to a tunable, and says of each whether it was accepted.
+_IN_TURN = """
+first=$(cat {path})
+for value in {words}; do
+    verdict=yes
+    if ! why=$( {{ echo $value > {path}; }} 2>&1); then
+        verdict=no
+        case $why in *'Invalid argument'*) ;; *) echo "$why" >&2; exit 1 ;; esac
+    fi
+    echo $verdict $(cat {path})
+done
+echo $first > {path}
+"""
 
 
 class Tunables:
@@ -43,6 +56,20 @@ class Tunables:
         done = self._guest.run(f"echo {value} > {TUNABLES}/{name}")
         assert done.status == 0 or b"Invalid argument" in done.stderr, done.stderr.decode()
         return done.status == 0
+
+    def verdicts(self, name: str, values: Sequence[int]) -> list[tuple[bool, int]]:
+        """Writes the values in turn by one command, which ends with the value before it.
+
+        Returns for each whether the kernel accepted it, and the value that was then in force.
+
+        # Errors
+        `AssertionError` when a write failed with another error than EINVAL.
+        """
+        path, words = f"{TUNABLES}/{name}", " ".join(map(str, values))
+        done = self._guest.run(_IN_TURN.format(path=path, words=words))
+        assert done.status == 0, done.stderr.decode()
+        pairs = [line.split() for line in done.stdout.decode().splitlines()]
+        return [(verdict == "yes", int(value)) for verdict, value in pairs]
 
     def set(self, **values: int | str) -> None:
         """Sets several tunables.

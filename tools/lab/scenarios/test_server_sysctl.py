@@ -65,11 +65,11 @@ def test_range(tunables: Tunables, name: str) -> None:
     default, least, greatest = {**RANGES, **ADDED}[name]
     setting = f"svc_rdma/{name}"
     assert tunables.get(setting) == default
+    outside = (least - 1, greatest + 1, -(2**31))
     for value in (least, greatest):
-        tunables.set(**{setting: value})
-        for outside in (least - 1, greatest + 1, -(2**31)):
-            assert not tunables.accepts(setting, outside)
-            assert tunables.get(setting) == value
+        said = tunables.verdicts(setting, (value, *outside))
+        assert said == [(True, value), *[(False, value)] * len(outside)]
+    assert tunables.get(setting) == default
 
 
 @pytest.mark.any_link
