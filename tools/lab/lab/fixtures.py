@@ -60,7 +60,7 @@ class Tunables:
     def verdicts(self, name: str, values: Sequence[int]) -> list[tuple[bool, int]]:
         """Writes the values in turn by one command, which ends with the value before it.
 
-        Returns for each whether the kernel accepted it, and the value that was then in force.
+        Returns for each whether the kernel accepted it, and the value that the setting then had.
 
         # Errors
         `AssertionError` when a write failed with another error than EINVAL.
