@@ -39,7 +39,6 @@ def _moved(pair: Pair) -> Iterator[None]:
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.rxe_only

@@ -79,7 +79,6 @@ def _xids(events: list[tracing.Event], name: str) -> list[str]:
     return [re.findall(r"xid=(\w+)", e.text)[0] for e in events if e.name == name]
 
 
-@pytest.mark.dma
 @pytest.mark.both_roles
 @pytest.mark.parametrize("version", ["4.1", pytest.param("4.2", marks=pytest.mark.full)])
 @pytest.mark.debug_kernel
@@ -119,7 +118,6 @@ def test_small_thresholds(pair: Pair, tunables: Tunables) -> None:
 
 @pytest.mark.full
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.plain_only)])
 def test_many_recalls(pair: Pair, counters: Counters, count: int) -> None:
     """The client returns many delegations, recalled 16 at a time, while it writes other files.
@@ -156,7 +154,6 @@ TASKS = "cat /sys/kernel/debug/sunrpc/rpc_clnt/*/tasks | wc -l"
 # On the debug kernel the client does not get a hundred calls in flight within two minutes.
 @pytest.mark.plain_only
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 def test_recall_at_full_credit(pair: Pair) -> None:
     """A recall and its answer pass a connection on which the client has used up its credits."""
@@ -182,7 +179,6 @@ def test_recall_at_full_credit(pair: Pair) -> None:
 
 @pytest.mark.full
 @pytest.mark.both_roles
-@pytest.mark.server_long
 def test_recall_after_restart(pair: Pair) -> None:
     """Callbacks work on the new connection after the server has restarted."""
     _prepare(pair, 2)
@@ -199,7 +195,6 @@ def test_recall_after_restart(pair: Pair) -> None:
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.parametrize("silence", [3.0, 20.0])
 def test_recall_across_blackout(pair: Pair, relay: Relay, silence: float) -> None:
@@ -223,7 +218,6 @@ def test_recall_across_blackout(pair: Pair, relay: Relay, silence: float) -> Non
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.parametrize("count", [50])
 def test_umount_amid_recalls(pair: Pair, count: int) -> None:

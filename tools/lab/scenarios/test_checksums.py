@@ -38,13 +38,9 @@ CHUNKS = {
     "xattrs": ("reply_chunks", "nomsg"),
 }
 
-#: Suites that the short run leaves out: 4.2 covers for version 3 what both have in common.
-LONG = {("3", suite) for suite in SUITES[1:]}
-LONG |= {("4.2", suite) for suite in ("append", "offsets", "names", "big", "mmap")}
-#: Suites of the short run on the debug kernel, which is ten times as slow.
-DEBUG = ("sizes", "direct", "xattrs")
-#: Suites of the short run with our server, by version.
-SERVER = (("3", "sizes"), ("4.2", "sizes"), ("4.2", "direct"))
+#: The suite of the short run, on both kernels: long READs and WRITEs of odd places and lengths.
+#: Other scenarios of the short run write files of all sizes.
+SHORT = ("4.2", "direct")
 
 
 def _cases() -> list[object]:
@@ -54,14 +50,10 @@ def _cases() -> list[object]:
         for suite in SUITES:
             if suite == "xattrs" and version != "4.2":
                 continue
-            short = version in ("3", "4.2") and (version, suite) not in LONG
-            marks = [] if short else [pytest.mark.full]
-            if version == "4.2" and suite in DEBUG:
-                marks.append(pytest.mark.debug_kernel)
+            short = [pytest.mark.debug_kernel, pytest.mark.server_long]
+            marks = short if (version, suite) == SHORT else [pytest.mark.full]
             if suite == "xattrs":
                 marks.append(pytest.mark.needs_lists)
-            if (version, suite) not in SERVER:
-                marks.append(pytest.mark.server_long)
             cases.append(pytest.param(version, suite, marks=marks))
     return cases
 
@@ -187,7 +179,6 @@ def test_large_directory(pair: Pair, version: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_small_inline_thresholds(pair: Pair, tunables: Tunables, version: str) -> None:
     """Names and small files with 1 KiB inline thresholds: inline messages now need chunks."""

@@ -42,8 +42,8 @@ def _named(events: list[str]) -> set[str]:
     return {match[1] for match in found if match}
 
 
+@pytest.mark.full
 @needs_ours
-@pytest.mark.debug_kernel
 def test_workqueue_of_our_own(pair: Pair) -> None:
     """By default the module's own workqueue handles a client's completions, however it is tuned.
 

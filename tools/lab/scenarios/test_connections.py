@@ -48,6 +48,7 @@ def test_line_of_a_client(pair: Pair, counters: Counters) -> None:
     _eventually(pair.client, 0)
 
 
+@pytest.mark.full
 def test_calls_under_way_are_counted(pair: Pair) -> None:
     """While many WRITEs are in progress, a line shows calls with read chunks and their regions."""
     pair.mount("4.2")
@@ -110,6 +111,7 @@ def _look(text: str) -> Look:
     return Look(float(before), float(after), connections.parse(" ".join(fields))[0])
 
 
+@pytest.mark.full
 def test_pauses_between_attempts(pair: Pair) -> None:
     """While a server refuses, the line says for how long, and when the next attempt begins."""
     install(pair).mount("4.2")
@@ -208,6 +210,7 @@ wait
 """
 
 
+@pytest.mark.full
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_calls_that_the_server_holds(pair: Pair) -> None:
@@ -284,6 +287,7 @@ def _without_calls(guest: Guest) -> dict[str, str]:
         time.sleep(0.2)
 
 
+@pytest.mark.full
 def test_ages(pair: Pair) -> None:
     """The age of a line grows until it ends; the age of its connection begins again with each."""
     pair.mount("4.2")
@@ -312,6 +316,7 @@ DEEP = (
 )
 
 
+@pytest.mark.full
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_grant_follows_use(pair: Pair) -> None:

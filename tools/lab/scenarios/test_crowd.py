@@ -16,6 +16,7 @@ from lab.memory import free_kilobytes
 from lab.pair import Guest, Pair
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.server,
     pytest.mark.rxe_only,
     pytest.mark.plain_only,
@@ -105,9 +106,7 @@ def _total(pair: Pair) -> int:
 
 
 @pytest.mark.parametrize("pair", [Options(bystander=True)], indirect=True)
-@pytest.mark.parametrize(
-    ("count", "seconds"), [(24, 10), pytest.param(120, 40, marks=pytest.mark.full)]
-)
+@pytest.mark.parametrize(("count", "seconds"), [(24, 10), (120, 40)])
 def test_pressing(pair: Pair, count: int, seconds: int) -> None:
     """Connections at full credit leave the server its memory and its threads, and lose nothing.
 

@@ -12,7 +12,12 @@ import pytest
 from lab.nfsrdma import TOOL, await_recording, install
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
-pytestmark = [pytest.mark.needs_ours, pytest.mark.needs_our_server, pytest.mark.server]
+pytestmark = [
+    pytest.mark.full,
+    pytest.mark.needs_ours,
+    pytest.mark.needs_our_server,
+    pytest.mark.server,
+]
 
 PEER = f"{SERVER_ADDRESS}:20049"
 PORT = 10049

@@ -186,15 +186,9 @@ def _empty_for_the_server(pair: Pair) -> None:
     pair.server.sh(": > /srv/export/empty")
 
 
-@pytest.mark.parametrize(
-    ("version", "kind"),
-    [
-        pytest.param("3", "inline", marks=full),
-        pytest.param("4.2", "inline", marks=full),
-        pytest.param("3", "chunks", marks=[full, pytest.mark.needs_ours]),
-        pytest.param("4.2", "chunks", marks=pytest.mark.needs_ours),
-    ],
-)
+@full
+@pytest.mark.parametrize("version", ["3", "4.2"])
+@pytest.mark.parametrize("kind", ["inline", pytest.param("chunks", marks=pytest.mark.needs_ours)])
 def test_killed(pair: Pair, version: str, kind: str) -> None:
     """Hundreds of processes are killed while they wait for replies."""
     seconds = 30 if settings.full() else 10
@@ -281,7 +275,6 @@ def _forced_away(pair: Pair, version: str, options: str) -> Seen:
 
 @full
 @pytest.mark.rxe_only
-@pytest.mark.debug_kernel
 def test_late_answers(pair: Pair) -> None:
     """`umount -f` amid calls to an honest server that answers them late (guest/late.py).
 

@@ -40,8 +40,7 @@ def _suites(version: str, flavour: str) -> tuple[str, str]:
 
 # The scenario checks the packets itself: the dissector calls some bodies malformed.
 @pytest.mark.breaks_rules
-@pytest.mark.both_roles
-@pytest.mark.server_long
+@pytest.mark.server
 @pytest.mark.parametrize("pair", [realm.OPTIONS], indirect=True)
 @pytest.mark.parametrize(("version", "flavour"), CASES)
 def test_both_ways(pair: Pair, cable: Cable, version: str, flavour: str) -> None:
@@ -82,7 +81,6 @@ WRITERS = 40
 
 # The debug kernel signs a dozen messages a second.
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.plain_only
 @pytest.mark.parametrize("pair", [realm.OPTIONS], indirect=True)

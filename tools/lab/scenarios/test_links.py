@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from lab import namespace
+from lab import namespace, settings
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
@@ -48,8 +48,8 @@ def test_iwarp(pair: Pair, counters: Counters, version: str) -> None:
     pair.server.sh("rm -rf /srv/export/*")
     pair.mount(version)
     assert "siw0" in pair.client.sh("rdma resource show cm_id | grep -F 10.0.0.2")
-    _both_ways(pair)
-    _both_ways(pair, "names")
+    for suite in ("sizes", "names") if settings.full() else ("sizes",):
+        _both_ways(pair, suite)
     worker = Worker(pair)
     worker.await_progress(200, 100)
     print(worker.finish())
@@ -67,13 +67,13 @@ def test_ipv6(pair: Pair, version: str) -> None:
     options = pair.client.sh(f"findmnt -no OPTIONS {MOUNT_POINT}")
     assert "proto=rdma6" in options
     assert "addr=fd00::1" in options
-    _both_ways(pair)
+    _both_ways(pair, "append")
     pair.umount()
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
-@pytest.mark.parametrize("count", [4, pytest.param(16, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("count", [4, 16])
 def test_nconnect(pair: Pair, count: int) -> None:
     """A mount has as many transports as it asks for, and each of them sends calls."""
     pair.server.sh("rm -rf /srv/export/*")
@@ -93,7 +93,6 @@ def _connections(pair: Pair) -> int:
 
 @pytest.mark.full
 @pytest.mark.both_roles
-@pytest.mark.server_long
 def test_two_mounts(pair: Pair) -> None:
     """Two mounts with a connection each; one goes while the other works on."""
     pair.server.sh("rm -rf /srv/export/*")
@@ -112,7 +111,6 @@ def test_two_mounts(pair: Pair) -> None:
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 def test_port(pair: Pair) -> None:
     """A mount reaches a server that listens at another port as well."""
@@ -128,7 +126,6 @@ def test_port(pair: Pair) -> None:
 # siw creates its sockets in the network namespace of the calling thread: for a kernel worker, that
 # is the initial one.
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @pytest.mark.rxe_only
 @pytest.mark.parametrize("version", ["4.2", "3"])

@@ -114,6 +114,7 @@ def _changes(chance: random.Random) -> dict[str, int]:
     }
 
 
+@full
 def test_random_changes(pair: Pair, devices: tuple[Moods, Moods]) -> None:
     """Work continues while both devices change at random; `SOAK_SEED` repeats that."""
     seed = settings.soak_seed()

@@ -105,6 +105,7 @@ def test_doctor_without_the_module(tools: Pair) -> None:
         tools.load()
 
 
+@pytest.mark.full
 def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     """Names, routes and neighbours that do not lead to a server."""
     tools.client.sh("ip link add nowhere0 type dummy && ip link set nowhere0 up")
@@ -130,6 +131,7 @@ ip -6 route add unreachable fd00::1
 """
 
 
+@pytest.mark.full
 def test_doctor_walks_to_the_address_of_a_mount(tools: Pair) -> None:
     """A name with addresses of both families, and an address of the link with its interface."""
     tools.client.sh(BOTH)
@@ -151,6 +153,7 @@ def test_doctor_walks_to_the_address_of_a_mount(tools: Pair) -> None:
     assert "neighbour-failed" in doctor(tools.client, nobody)
 
 
+@pytest.mark.full
 @pytest.mark.rxe_only
 def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     """The command that the doctor names brings the link back."""
@@ -165,6 +168,7 @@ def test_doctor_sees_a_link_that_is_down(tools: Pair) -> None:
     assert "link-down" not in doctor(tools.client)
 
 
+@pytest.mark.full
 def test_doctor_sees_settings(tools: Pair, tunables: Tunables) -> None:
     """Values below the defaults, and a version that is fixed."""
     tunables.set(rdma_slot_table_entries=16, rdma_version=1)
@@ -175,6 +179,7 @@ def test_doctor_sees_settings(tools: Pair, tunables: Tunables) -> None:
     assert "setting-low" not in doctor(tools.client)
 
 
+@pytest.mark.full
 def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     """On the client connections are refused; on the server nothing listens; the command helps."""
     tools.mount("4.2")
@@ -203,6 +208,7 @@ def test_doctor_sees_a_server_that_refuses(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 def test_doctor_names_the_command_that_adds_a_listener(tools: Pair) -> None:
     """The client's doctor names it, the server runs it as it is, and the mount continues.
 
@@ -250,6 +256,7 @@ def _file(pair: Pair) -> Iterator[str]:
         pair.umount()
 
 
+@pytest.mark.full
 def test_trace(tools: Pair) -> None:
     """A READ and a WRITE are described from beginning to end, and no trace instance remains."""
     with _file(tools) as path:
@@ -315,6 +322,7 @@ def _served(pair: Pair, command: str) -> list[str]:
     return told.split("\nnfsd")
 
 
+@pytest.mark.full
 @pytest.mark.server
 def test_trace_on_the_server(tools: Pair) -> None:
     """A WRITE and a READ are described as the server sees them, with their chunks."""
@@ -352,6 +360,7 @@ def _told(guest: Guest, trace: int) -> str:
     return done.stdout.decode()
 
 
+@pytest.mark.full
 @pytest.mark.server
 def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
     """A call is in flight, so its XID is known; both hosts describe its retransmission."""
@@ -402,6 +411,7 @@ def _busy(path: str) -> str:
     return f"touch /run/busy; (while [ -e /run/busy ]; do {read}; done) > /dev/null 2>&1 &"
 
 
+@pytest.mark.full
 def test_top(tools: Pair) -> None:
     """Rates and latencies of READs are shown, by operation and form."""
     with _file(tools) as path:
@@ -499,6 +509,7 @@ def test_top_in_a_terminal(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 def test_ended_by_a_signal(tools: Pair) -> None:
     """No trace instance continues to record: the command removes its own, or a killed command's."""
     client = tools.client
@@ -510,6 +521,7 @@ def test_ended_by_a_signal(tools: Pair) -> None:
     assert client.sh(INSTANCES) == ""
 
 
+@pytest.mark.full
 def test_report(tools: Pair) -> None:
     """The page has the READs of the recorded command, and no address if masked."""
     with _file(tools) as path:
@@ -529,6 +541,7 @@ def test_report(tools: Pair) -> None:
     assert recording["connections"][0]["connections"][0]["peer"] == SERVER
 
 
+@pytest.mark.full
 def test_commands_say_what_is_missing(tools: Pair) -> None:
     """Without the module each subcommand ends with a line that says so."""
     tools.unload()

@@ -30,8 +30,10 @@ EVENTS = [
 #: Replies that the server exposes at the same time.
 EXPOSED = 8
 #: How a reply with read chunks may break a rule: see oldserver.py.
-LONG = ("key", "endless", "wrapping", "odd", "beyond", "zero", "empty", "many", "twice")
-MISDEEDS = ("longer", *(pytest.param(name, marks=pytest.mark.full) for name in LONG))
+MISDEEDS = (
+    *("longer", "key", "endless", "wrapping", "odd", "beyond", "zero", "empty", "many"),
+    "twice",
+)
 #: Answers to CONF_RDMA that make a connection useless: see oldserver.py.
 UNUSABLE = ("512,4,16", "0,0,0", "deaf")
 ANSWERS = ("odd", *(pytest.param(answer, marks=pytest.mark.full) for answer in UNUSABLE))
@@ -104,6 +106,7 @@ def _named(events: list[tracing.Event], name: str) -> int:
     return sum(event.name == name for event in events)
 
 
+@pytest.mark.full
 def test_files(pair: Pair, tunables: Tunables) -> None:
     """Files travel through a server that is not asked, and their lengths may be rounded up."""
     tunables.set(rdma_conf=0)
@@ -127,18 +130,16 @@ def test_unknown_program(pair: Pair, tunables: Tunables) -> None:
     assert _breaches(pair.client) == before
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("conf", "padding", "padded"),
     [
         ("4096,512,16", 512, True),
-        pytest.param("4096,1024,16", 4096, True, marks=pytest.mark.full),
-        pytest.param("4096,1024,16", 512, False, marks=pytest.mark.full),
-        pytest.param("4294967295,2147483648,4294967295", 4096, False, marks=pytest.mark.full),
-        *(
-            pytest.param(f"2048,{align},16", 4096, False, marks=pytest.mark.full)
-            for align in (0, 3)
-        ),
-        pytest.param("4096,512,16", 0, False, marks=pytest.mark.full),
+        ("4096,1024,16", 4096, True),
+        ("4096,1024,16", 512, False),
+        ("4294967295,2147483648,4294967295", 4096, False),
+        *((f"2048,{align},16", 4096, False) for align in (0, 3)),
+        ("4096,512,16", 0, False),
     ],
 )
 def test_padding(pair: Pair, tunables: Tunables, conf: str, padding: int, padded: bool) -> None:
@@ -157,6 +158,7 @@ def test_padding(pair: Pair, tunables: Tunables, conf: str, padding: int, padded
     assert _named(seen, "xprtrdma_padded_call") >= old.count("padded")
 
 
+@pytest.mark.full
 def test_read_chunks(pair: Pair, tunables: Tunables) -> None:
     """The client reads replies that come as read chunks, and sends RDMA_DONE for each."""
     tunables.set(rdma_conf=0, rdma_read_chunks=1)
@@ -173,6 +175,7 @@ def test_read_chunks(pair: Pair, tunables: Tunables) -> None:
     assert _named(seen, "xprtrdma_done_sent") >= old.count("done")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("misdeed", MISDEEDS)
 def test_bad_read_chunks(pair: Pair, tunables: Tunables, misdeed: str) -> None:
     """A reply whose read chunks break a rule costs its RPC or the connection, and nothing else."""

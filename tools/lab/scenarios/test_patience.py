@@ -12,6 +12,8 @@ from lab import settings, tracing
 from lab.pair import MOUNT_POINT, Pair
 from lab.relay import Relay
 
+pytestmark = pytest.mark.full
+
 READ = f"dd if={MOUNT_POINT}/f of=/dev/null bs=4k count=1 iflag=direct"
 
 
@@ -19,7 +21,7 @@ def _prepare(pair: Pair) -> None:
     pair.server.sh("rm -rf /srv/export/*; head -c 65536 /dev/urandom > /srv/export/f")
 
 
-@pytest.mark.parametrize("version", ["3", pytest.param("4.2", marks=pytest.mark.full)])
+@pytest.mark.parametrize("version", ["3", "4.2"])
 def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
     """A soft mount aborts a call after timeo * (retrans + 1), and works again with the link."""
     _prepare(pair)
@@ -44,7 +46,6 @@ def test_soft_mount(pair: Pair, relay: Relay, version: str) -> None:
     pair.umount()
 
 
-@pytest.mark.full
 def test_hard_mount(pair: Pair, relay: Relay) -> None:
     """A hard mount, the default, never aborts a call, whatever timeo and retrans are."""
     _prepare(pair)
@@ -60,7 +61,6 @@ def test_hard_mount(pair: Pair, relay: Relay) -> None:
     pair.umount()
 
 
-@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.parametrize("version", ["3", "4.2"])
 def test_refused_for_a_minute(pair: Pair, version: str) -> None:

@@ -31,12 +31,13 @@ VERSIONS = pytest.mark.parametrize(
     [
         ("4.2", "1"),
         pytest.param("3", "2", marks=TWO),
-        pytest.param("3", "1", marks=pytest.mark.full),
-        pytest.param("4.2", "2", marks=[*TWO, pytest.mark.full]),
+        ("3", "1"),
+        pytest.param("4.2", "2", marks=TWO),
     ],
 )
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.needs_ours,
     pytest.mark.rxe_only,
     pytest.mark.parametrize("pair", [Options(ports=2)], indirect=True),
@@ -97,7 +98,6 @@ def test_spread(pair: Pair, tunables: Tunables, version: str, below: str) -> Non
 
 # In one run of twelve the port that was back sent no datagram of the connection manager any more.
 # Probably rxe's did not survive one that was sent without a link (lab-traps.rst).
-@pytest.mark.full
 @pytest.mark.by_the_clock
 @VERSIONS
 def test_port_dies(pair: Pair, tunables: Tunables, version: str, below: str) -> None:

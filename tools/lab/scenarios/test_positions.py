@@ -20,7 +20,14 @@ LIMIT = 800
 @pytest.mark.needs_our_server
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
-@pytest.mark.parametrize("name", ["113-positions", "114-odd-lengths", "116-positions-of-pages"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("113-positions", marks=pytest.mark.full),
+        "114-odd-lengths",
+        "116-positions-of-pages",
+    ],
+)
 def test_root(pair: Pair, name: str) -> None:
     """WRITEs with the credential of root."""
     requester.play(pair, name, LIMIT)
@@ -36,7 +43,7 @@ def test_root(pair: Pair, name: str) -> None:
     [
         pytest.param("117-positions-krb5", marks=pytest.mark.full),
         pytest.param("118-positions-krb5i", marks=pytest.mark.full),
-        "119-positions-krb5p",
+        pytest.param("119-positions-krb5p", marks=pytest.mark.full),
         pytest.param("120-pages-krb5", marks=pytest.mark.full),
         pytest.param("121-pages-krb5i", marks=pytest.mark.full),
         "122-pages-krb5p",

@@ -28,7 +28,6 @@ pytestmark = [
 VERIFY = "python3 /lab/verify.py"
 DROP_CACHES = "sync; echo 3 > /proc/sys/vm/drop_caches"
 #: Profiles that run all suites: the shortest page list, the fewest entries, the shortest queues.
-#: The first of them is in the short form.
 WHOLE = ("cxgb4-t4", "erdma", "irdma-x722")
 #: Suites of guest/verify.py by NFS version.
 SUITES = (("4.2", "direct"), ("4.2", "xattrs"), ("4.2", "names"), ("3", "sizes"))
@@ -88,14 +87,8 @@ def _check_refusals(devices: tuple[Moods, Moods]) -> None:
         assert device.get("posted") > 0
 
 
-def _names() -> list[object]:
-    return [
-        pytest.param(name, marks=[] if name == WHOLE[0] else pytest.mark.full)
-        for name in profiles.load()
-    ]
-
-
-@pytest.mark.parametrize("name", _names())
+@pytest.mark.full
+@pytest.mark.parametrize("name", profiles.load())
 def test_data_and_recovery(
     pair: Pair, devices: tuple[Moods, Moods], counters: Counters, tunables: Tunables, name: str
 ) -> None:

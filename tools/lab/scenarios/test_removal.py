@@ -17,9 +17,9 @@ from lab.worker import Worker
 REMOVING, RETURNING = (10.0, 10.0) if settings.flavour() == "plain" else (15.0, 60.0)
 
 
+@pytest.mark.full
 @pytest.mark.by_the_clock
-@pytest.mark.debug_kernel
-@pytest.mark.parametrize("version", ["4.2", pytest.param("3", marks=pytest.mark.full)])
+@pytest.mark.parametrize("version", ["3", "4.2"])
 def test_removal_and_return(pair: Pair, version: str) -> None:
     """A mount survives three seconds without its device, twice, and no operation fails."""
     kind = pair.setup.link

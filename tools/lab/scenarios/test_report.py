@@ -12,7 +12,7 @@ import pytest
 from lab.nfsrdma import TOOL, await_recording, install
 from lab.pair import CLIENT_ADDRESS, MOUNT_POINT, SERVER_ADDRESS, Guest, Pair
 
-pytestmark = pytest.mark.needs_ours
+pytestmark = [pytest.mark.full, pytest.mark.needs_ours]
 
 #: Long READs by three processes, until /run/busy goes: few events, and calls that are in progress.
 BUSY = f"""
@@ -71,7 +71,6 @@ def test_reconnection_is_on_the_page(tools: Pair) -> None:
     tools.umount()
 
 
-@pytest.mark.full
 def test_top_counts_what_is_sent_again(tools: Pair) -> None:
     """Calls that were in progress when nfsd ended are sent again over the next connection."""
     tools.client.sh(BUSY)

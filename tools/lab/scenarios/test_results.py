@@ -59,8 +59,8 @@ def _sums(pair: Pair) -> str:
 @pytest.mark.parametrize(
     "name",
     [
-        "110-small-write-chunks",
         "111-small-session",
+        pytest.param("110-small-write-chunks", marks=pytest.mark.full),
         pytest.param("112-no-result", marks=pytest.mark.full),
     ],
 )

@@ -34,10 +34,10 @@ def test_rdma_ping(lab: Lab, pair: Pair) -> None:
     assert results.suites == declared
 
 
+@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.needs_offsets
 @pytest.mark.by_the_clock
-@pytest.mark.debug_kernel
 def test_rdma_ping_removal(pair: Pair) -> None:
     """A listener does not delay the removal of its device, and listens again when it is back."""
     kind = pair.setup.link
@@ -199,6 +199,7 @@ def _bpftrace(guest: Guest, name: str) -> str:
     return guest.sh(f"{BPFTRACE} {script} -c '{READ}' 2>&1", timeout=240)
 
 
+@pytest.mark.full
 @pytest.mark.plain_only
 def test_scripts(pair: Pair) -> None:
     """The tracing scripts describe the calls of a command, with either module."""

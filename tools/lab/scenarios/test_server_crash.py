@@ -86,7 +86,8 @@ def _crash(pair: Pair, records: list[Records], seed: int) -> None:
 
 @DISK
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("rounds", [1, pytest.param(20, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("rounds", [1, 20])
 def test_fsync_survives(pair: Pair, counters: Counters, rounds: int) -> None:
     """Records that were stable at the client are on the disk after each crash; a lock is held."""
     records = _mount(pair, tcp=rounds > 2)

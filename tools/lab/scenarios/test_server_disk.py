@@ -9,7 +9,6 @@ from contextlib import contextmanager
 
 import pytest
 
-from lab import settings
 from lab.fixtures import Counters
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
@@ -71,17 +70,12 @@ with mmap.mmap(-1, length) as buffer:
 """
 
 
+@full
 @DISK
-@VERSIONS
+@pytest.mark.parametrize("version", ["3", "4.2"])
 @pytest.mark.parametrize(
     ("read", "write"),
-    [
-        (DIRECT, DIRECT),
-        *(
-            pytest.param(*modes, marks=full)
-            for modes in ((DONTCACHE, DONTCACHE), (BUFFERED, DIRECT), (DIRECT, DONTCACHE))
-        ),
-    ],
+    [(DIRECT, DIRECT), (DONTCACHE, DONTCACHE), (BUFFERED, DIRECT), (DIRECT, DONTCACHE)],
 )
 def test_cache_modes(pair: Pair, counters: Counters, version: str, read: int, write: int) -> None:
     """READs and WRITEs of odd places and sizes are right however nfsd uses its page cache."""
@@ -89,7 +83,7 @@ def test_cache_modes(pair: Pair, counters: Counters, version: str, read: int, wr
     with _io(pair, read, write):
         pair.mount(version)
         worker = Worker(pair, block=ODD)
-        for suite in ("direct", "offsets", "sizes") if settings.full() else ():
+        for suite in ("direct", "offsets", "sizes"):
             pair.client.sh(f"{VERIFY} write {suite} {MOUNT_POINT}/{suite}", timeout=LIMIT)
             pair.client.sh(FORGET)
             pair.server.sh(FORGET)
@@ -127,6 +121,7 @@ def _filled(pair: Pair, name: str, count: int) -> None:
     pair.server.sh(f"python3 /lab/fill.py check /srv/export/{name} {count}", timeout=LIMIT)
 
 
+@full
 @DISK
 @VERSIONS
 def test_full_disk(pair: Pair, counters: Counters, version: str) -> None:

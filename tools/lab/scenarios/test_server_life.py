@@ -161,8 +161,9 @@ def _without_device(pair: Pair, worker: Worker, pause: float) -> None:
         assert removing < REMOVING * pair.patience
 
 
+@full
 @pytest.mark.by_the_clock
-@pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
+@pytest.mark.parametrize("version", ["3", "4.2"])
 def test_removal(pair: Pair, version: str) -> None:
     """The server's device is removed under load and returns, twice; a wildcard listens again."""
     worker = _start(pair, version)
@@ -230,7 +231,8 @@ def _allowed(cycles: int) -> int:
     return 6000 if DEBUG else 2000 + 60 * cycles
 
 
-@pytest.mark.parametrize("cycles", [FEW, pytest.param(MANY, marks=full)])
+@full
+@pytest.mark.parametrize("cycles", [FEW, MANY])
 def test_reload(pair: Pair, cycles: int) -> None:
     """Cycles of insmod, nfsd, I/O and rmmod on the server lose none of its memory."""
     pair.server.sh("rm -rf /srv/export/*")

@@ -12,7 +12,7 @@ import pytest
 
 from lab.pair import MOUNT_POINT, Guest, Pair
 
-pytestmark = pytest.mark.needs_ours
+pytestmark = [pytest.mark.full, pytest.mark.needs_ours]
 
 OVER_TCP = "/mnt/tcp"
 #: The modules in turn; each file is written with the first one.
@@ -65,7 +65,6 @@ def test_client(pair: Pair) -> None:
         pair.load()
 
 
-@pytest.mark.full
 def test_server(pair: Pair) -> None:
     """Nfsd stops, and its clients stay mounted: they wait, and continue with the other module."""
     pair.server.sh("rm -rf /srv/export/*")

@@ -45,7 +45,6 @@ def _unload_and_mount_again(pair: Pair, relay: Relay) -> None:
 
 
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.full
 @VERSIONS
 def test_forced(pair: Pair, relay: Relay, version: str) -> None:

@@ -97,8 +97,8 @@ def test_mount(
     assert versions.peers(pair.client) == []
 
 
+@full
 @pytest.mark.both_roles
-@pytest.mark.server_long
 @pytest.mark.rxe_only
 def test_private_data(pair: Pair, cable: Cable) -> None:
     """Both peers announce their versions; a stock peer ignores the announcement."""
@@ -117,6 +117,7 @@ def test_private_data(pair: Pair, cable: Cable) -> None:
         assert (versions.BOTH in data) == (whose == "ours")
 
 
+@full
 @pytest.mark.server
 @pytest.mark.needs_ours
 @pytest.mark.needs_our_server

@@ -183,6 +183,7 @@ def _work(pair: Pair, counters: Counters, seconds: float) -> set[tuple[str, str]
     return _sizes(pair)
 
 
+@pytest.mark.full
 def test_defaults(
     pair: Pair, tunables: Tunables, server_tunables: Tunables, cable: Cable, counters: Counters
 ) -> None:
