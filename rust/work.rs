@@ -251,6 +251,10 @@ impl WakeEvent {
     }
 
     /// Wakes the task. Any context.
+    ///
+    /// The caller has changed the condition under a lock under which the waiting task reads it.
+    /// Otherwise the task may read the old condition after this function has found an announcement
+    /// that the task has yet to consume.
     pub(crate) fn announce(&self) {
         let completion = self.completion.get();
         // SAFETY: By the type invariant the completion is initialised. Two tasks that announce at
