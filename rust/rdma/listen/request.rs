@@ -10,7 +10,7 @@ use kernel::sync::atomic::{AtomicFlag, Relaxed};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::workqueue::{new_work, Work, WorkItem};
 
-use crate::mem::SockAddr;
+use crate::mem::{MemallocScope, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::cm::{connection, CmHandler, CmId, Context, OwnedId};
 use crate::rdma::device::Device;
@@ -198,19 +198,20 @@ impl Requests {
         id: NonNull<bindings::rdma_cm_id>,
         event: &bindings::rdma_cm_event,
     ) -> Result {
+        // The connection that a file system waits for may need the next event of this queue.
+        let _noio = MemallocScope::noio();
         let mut queued = this.queued.lock();
         if queued.len() >= this.limit {
             return Err(EBUSY);
         }
         // SAFETY: The caller promises what `new` demands.
         let request = unsafe { Request::new(id, event, this.clone())? };
-        if let Err(full) = queued.push_within_capacity(request) {
+        queued.push_within_capacity(request).map_err(|full| {
             // This does not happen, since there is space. After an error the connection manager
             // destroys the cm_id, so dropping the request here would destroy it twice.
             core::mem::forget(full);
-            return Err(EBUSY);
-        }
-        Ok(())
+            EBUSY
+        })
     }
 
     /// Removes and returns the oldest request that is not gone. May sleep.

@@ -118,8 +118,13 @@ static void handle(void *argument)
 	struct event *event = argument;
 	struct identifier *self = event->identifier;
 	struct rdma_cm_id *id = &self->id;
+	int error;
 
-	if (id->event_handler(id, &event->event)) {
+	/* The connection manager's worker. */
+	current->flags |= PF_WQ_WORKER;
+	error = id->event_handler(id, &event->event);
+	current->flags &= ~PF_WQ_WORKER;
+	if (error) {
 		self->busy = false;
 		rdma_destroy_id(id);
 	}

@@ -64,13 +64,17 @@ static DECLARE_WAIT_QUEUE_HEAD(allocating);
 /*
  * An allocation that starts I/O may wait for a file system, which may wait for a connection of the
  * client. Connecting may need the same mutex. (A server takes requests under mutexes of its own, so
- * nothing is checked while there is a service.)
+ * mutexes are not checked while there is a service.) So may the connection manager, whose handlers
+ * run one after the other on an ordered queue: no event would follow that makes the connection.
  */
 static void check_io(gfp_t flags, const void *owner)
 {
-	if (h_xprt && !h_serving() && gfpflags_allow_blocking(flags) && h_holds_mutex() &&
-	    current_gfp_context(flags) & __GFP_IO)
+	if (!gfpflags_allow_blocking(flags) || !(current_gfp_context(flags) & __GFP_IO))
+		return;
+	if (h_xprt && !h_serving() && h_holds_mutex())
 		u_fail("violation: an allocation may start I/O with a mutex held, at <%p>", owner);
+	if (current->flags & PF_WQ_WORKER)
+		u_fail("violation: an allocation in a handler may start I/O, at <%p>", owner);
 }
 
 static void sleep_in_allocator(gfp_t flags)
