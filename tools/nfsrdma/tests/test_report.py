@@ -342,6 +342,21 @@ def test_file_that_cannot_be_written_is_told_at_once(tmp_path: Path) -> None:
         command.report(FakeHost(), Source([]), wish)
 
 
+class InParts(Source):
+    """A recording that is read an event at a time."""
+
+    def read(self, _patience: float = 0) -> list[Event]:
+        """Returns the next event."""
+        events, self._events = self._events[:1], self._events[1:]
+        return events
+
+
+def test_events_that_take_more_than_one_read() -> None:
+    """All that was recorded before the end is on the page."""
+    data = record(FakeHost(), InParts(list(parse(lines([*READ, *GETATTR])))), 0, None)
+    assert data.count == 2
+
+
 class Interrupted(Source):
     """A recording during whose first read the user presses Ctrl-C."""
 

@@ -175,6 +175,29 @@ def test_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert "(call, reply): 1 inline, write chunk, 1 inline, inline" in out.splitlines()[-1]
 
 
+class InParts(Recorded):
+    """A recording that is read an event at a time, after its end."""
+
+    ended = False
+
+    def read(self, _patience: float = 0) -> list[Event]:
+        """Returns the next event."""
+        events = self._events[: int(self.ended)]
+        del self._events[: int(self.ended)]
+        return events
+
+    def stop(self) -> None:
+        """Lets the events be read."""
+        self.ended = True
+
+
+def test_events_that_take_more_than_one_read(capsys: pytest.CaptureFixture[str]) -> None:
+    """All that was recorded before the end is printed."""
+    chosen = command.Wish(command=["true"])
+    command.trace(chosen, InParts(_events(READ, GETATTR)), lambda _: _ended(0))
+    assert capsys.readouterr().out.splitlines()[-1].startswith("2 RPCs in ")
+
+
 def test_one_xid(capsys: pytest.CaptureFixture[str]) -> None:
     _trace(_events(READ, GETATTR), xid=0x996E5449)
     out = capsys.readouterr().out

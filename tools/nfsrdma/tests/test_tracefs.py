@@ -112,6 +112,29 @@ def test_lines_that_come_in_parts(root: Path, pipe: Callable[[str], None]) -> No
         assert recording.lost == 7
 
 
+def test_events_that_arrive_faster_than_they_are_read(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A read ends although the pipe is never empty, and keeps the part of a line at its end."""
+    text = f"{lines(GETATTR)[0]}\n".encode()
+    given = 0
+
+    def endless(_pipe: int, count: int) -> bytes:
+        nonlocal given
+        assert given < 1 << 24
+        begin = given % len(text)
+        given += count
+        return (text * (count // len(text) + 2))[begin : begin + count]
+
+    with Recording(NAMES, root) as recording:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "read", endless)
+            events = recording.read() + recording.read()
+        assert given == 2 << 22
+        assert len(events) == given // len(text)
+        assert {event.name for event in events} == {"rpc_request"}
+
+
 @pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit])
 def test_signal_while_events_are_enabled(
     root: Path, monkeypatch: pytest.MonkeyPatch, kind: type[BaseException]

@@ -132,12 +132,18 @@ class Recorder:
     def pump(self) -> None:
         """Takes the events since the last call."""
         since = time.monotonic() - self._begin
-        for event in self._source.read():
-            self._take(event)
+        self._take_events()
         if since >= self._next_look:
             self._look(since)
             self._next_look = since + self._interval
         self.data.seconds = time.monotonic() - self._begin
+
+    def _take_events(self) -> bool:
+        """Takes events. Returns whether there were any."""
+        events = self._source.read()
+        for event in events:
+            self._take(event)
+        return bool(events)
 
     def _take(self, event: Event) -> None:
         if is_noted(event) and len(self.data.noted) < _MOST_NOTED:
@@ -172,6 +178,8 @@ class Recorder:
         self._source.stop()
         self._next_look = 0.0
         self.pump()
+        while self._take_events():
+            pass
         self.data.lost = self._source.lost
         return self.data
 

@@ -26,7 +26,7 @@ class Source(Protocol):
     lost: int
 
     def read(self, patience: float = 0) -> list[Event]:
-        """Returns the events since the last call."""
+        """Returns the events since the last call, of many only the first ones."""
 
     def set_filter(self, text: str, names: Iterable[str]) -> None:
         """Sets the filter of some events."""

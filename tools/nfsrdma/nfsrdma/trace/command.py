@@ -71,7 +71,7 @@ class Source(Protocol):
     lost: int
 
     def read(self, patience: float = 0) -> list[Event]:
-        """Returns the events since the last call."""
+        """Returns the events since the last call, of many only the first ones."""
 
     def stop(self) -> None:
         """Ends recording."""
@@ -112,10 +112,12 @@ def trace(wish: Wish, source: Source, run: Callable[[Sequence[str]], Iterator[in
     status = _follow(teller, source, run(wish.command))
     time.sleep(_AFTER)
     source.stop()
-    teller.take(source.read())
+    seconds = time.monotonic() - begin
+    while events := source.read():
+        teller.take(events)
     teller.finish()
     if not wish.as_json:
-        print("\n".join(teller.summary(time.monotonic() - begin, source.lost)))
+        print("\n".join(teller.summary(seconds, source.lost)))
     return status
 
 

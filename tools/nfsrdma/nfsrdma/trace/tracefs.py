@@ -26,8 +26,8 @@ _LARGEST, _SMALLEST, _TOTAL = 4096, 256, 65536
 #: The begin of the name of an instance. The process id follows.
 _PREFIX = "nfsrdma."
 
-#: Bytes that are read from the pipe at once.
-_CHUNK = 1 << 16
+#: Bytes that are read from the pipe at once, and the most that `Recording.read()` takes.
+_CHUNK, _MOST = 1 << 16, 1 << 22
 
 
 def _is_folder(path: Path) -> bool:
@@ -165,7 +165,11 @@ class Recording:
             self._write("tracing_on", "0")
 
     def read(self, patience: float = 0) -> list[Event]:
-        """Returns the events since the last call; waits up to `patience` seconds for one."""
+        """Returns the events since the last call; waits up to `patience` seconds for one.
+
+        More than 4 MiB of text are left for the next call: the events may arrive faster than the
+        kernel writes their text.
+        """
         if self._pipe is None:
             return []
         if patience:
@@ -178,9 +182,9 @@ class Recording:
         return [event for event in map(parse_line, lines) if event]
 
     def _available(self, pipe: int) -> str:
-        """Returns the text that can be read without waiting."""
+        """Returns the text that can be read without waiting, up to a limit."""
         found = []
-        while True:
+        for _ in range(_MOST // _CHUNK):
             try:
                 data = os.read(pipe, _CHUNK)
             except OSError as error:
