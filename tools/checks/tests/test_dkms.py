@@ -4,9 +4,10 @@
 import re
 import shutil
 import subprocess
-import tempfile
 import unittest
 from pathlib import Path
+
+from kernel_tree import CONFIG, KernelTree
 
 TOP = Path(__file__).resolve().parents[3]
 CONF = TOP / "dkms.conf"
@@ -22,50 +23,74 @@ echo "$PRE_BUILD"
 """
 
 
-class Dkms(unittest.TestCase):
-    """Creates the tree of a kernel that was built on this machine. Each test changes it."""
+class Dkms(KernelTree):
+    """Each test changes the tree of a kernel that was built on this machine."""
 
     def setUp(self):
-        self.tree = Path(tempfile.mkdtemp(prefix="dkms-"))
-        self.addCleanup(shutil.rmtree, self.tree, ignore_errors=True)
-        (self.tree / "rust").mkdir()
-        (self.tree / "rust/libkernel.rmeta").touch()
-        self.config = self.tree / ".config"
-        self.config.write_text("CONFIG_RUST=y\nCONFIG_SUNRPC_XPRT_RDMA=m\n")
+        super().setUp()
+        for name in ("dirname", "ls", "sort", "tr"):
+            (self.bin / name).symlink_to(shutil.which(name))
+        for name in ("clang", "ld.lld"):
+            self.tool(name, "")
+        self.environment = {"PATH": str(self.bin), "HOME": str(self.dir)}
 
-    def plan(self):
-        """Returns whether DKMS skips the kernel, and what it runs before a build."""
+    def plan(self, reason=""):
+        """Returns whether DKMS skips the kernel, and what it runs before a build.
+
+        A kernel is skipped for a reason, and DKMS shows the line that has it.
+        """
         command = ["/bin/bash", "-c", SOURCE, "-", RELEASE, self.tree, CONF]
-        done = subprocess.run(command, capture_output=True, text=True)
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True)
+        self.assertEqual(done.returncode, 0)
+        self.assertIn(reason, done.stderr)
+        self.assertEqual(done.stderr.count("\n"), 1 if reason else 0, done.stderr)
         *skipped, before = done.stdout.splitlines()
         return bool(skipped), before
 
     def test_own_kernel(self):
         self.assertEqual(self.plan(), (False, ""))
 
+    def test_own_kernel_of_gcc(self):
+        self.file(".config", CONFIG.replace("CC_IS_CLANG", "CC_IS_GCC"))
+        self.tool("gcc", "")
+        for name in ("clang", "ld.lld"):
+            (self.bin / name).unlink()
+        self.assertEqual(self.plan(), (False, ""))
+
     def test_headers_of_debian(self):
         (self.tree / ".kernelvariables").touch()
         shutil.rmtree(self.tree / "rust")
+        self.rustc("rustc 1.95.0 (abc)")
         self.assertEqual(self.plan(), (False, f"tools/prepare-headers {RELEASE}"))
 
     def test_headers_of_own_kernel(self):
         """Those that the kernel's makefiles pack have neither a configuration nor metadata."""
-        self.config.unlink()
+        (self.tree / ".config").unlink()
         shutil.rmtree(self.tree / "rust")
-        self.assertEqual(self.plan(), (True, ""))
-
-    def test_own_kernel_without_configuration(self):
-        self.config.unlink()
-        self.assertEqual(self.plan(), (True, ""))
+        self.assertEqual(self.plan("no .config"), (True, ""))
 
     def test_own_kernel_that_is_not_prepared(self):
         (self.tree / "rust/libkernel.rmeta").unlink()
-        self.assertEqual(self.plan(), (True, ""))
+        self.assertEqual(self.plan("no rust/libkernel.rmeta"), (True, ""))
 
     def test_own_kernel_with_stock_built_in(self):
-        self.config.write_text("CONFIG_RUST=y\nCONFIG_SUNRPC_XPRT_RDMA=y\n")
-        self.assertEqual(self.plan(), (True, ""))
+        self.file(".config", CONFIG.replace("SUNRPC_XPRT_RDMA=m", "SUNRPC_XPRT_RDMA=y"))
+        self.assertEqual(self.plan("built in"), (True, ""))
+
+    def test_own_kernel_of_another_rustc(self):
+        """It was built on another machine, or the compiler was replaced."""
+        built = 'CONFIG_RUSTC_VERSION_TEXT="rustc 1.97.0 (def)"'
+        self.file(".config", re.sub("CONFIG_RUSTC_VERSION_TEXT=.*", built, CONFIG))
+        self.assertEqual(self.plan("built with 'rustc 1.97.0 (def)', but"), (True, ""))
+        self.environment["RUSTC"] = str(self.dir / "rustc")
+        (self.bin / "rustc").rename(self.dir / "rustc")
+        self.assertEqual(self.plan("'rustc 1.96.0 (abc)': set RUSTC="), (True, ""))
+
+    def test_own_kernel_without_its_compilers(self):
+        for name in ("rustfmt", "ld.lld"):
+            (self.bin / name).rename(self.dir / name)
+            self.assertEqual(self.plan(f"no {name}"), (True, ""))
+            (self.dir / name).rename(self.bin / name)
 
     def test_no_headers(self):
         """DKMS itself says which package is missing."""
