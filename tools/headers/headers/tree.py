@@ -15,8 +15,9 @@ OLDEST = (7, 2)
 MODULES = Path("/lib/modules")
 
 #: States of a package whose files are in place. The script that configures the headers calls DKMS,
-#: so the package is not `installed` yet.
-_PRESENT = ("installed", "half-configured", "triggers-awaited", "triggers-pending")
+#: so the package is not `installed` yet. That of the kernel's image also calls DKMS, and may do so
+#: before the headers are configured.
+_PRESENT = ("installed", "unpacked", "half-configured", "triggers-awaited", "triggers-pending")
 _RELEASE = re.compile(r"(\d+)\.(\d+)[A-Za-z0-9.+~_-]*")
 _ASSIGNMENT = re.compile(r'^(CONFIG_\w+)="?(.*?)"?$', re.M)
 

@@ -59,6 +59,7 @@ def test_find(found: tree.Tree, machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("state", "there"),
     [
+        ("install ok unpacked", True),
         ("install ok half-configured", True),
         ("install ok half-installed", False),
         ("deinstall ok config-files", False),
@@ -67,7 +68,7 @@ def test_find(found: tree.Tree, machine: Machine) -> None:
 def test_headers_as_their_package_comes_and_goes(
     found: tree.Tree, machine: Machine, state: str, there: bool
 ) -> None:
-    """DKMS runs while the package of the headers is being configured."""
+    """DKMS runs while the package of the headers, or of the image, is being configured."""
     status = machine.root / "dpkg/status"
     status.write_text(status.read_text().replace("install ok installed", state))
     if there:
