@@ -504,6 +504,41 @@ def test_listener_is_added_to_an_nfsd_that_runs() -> None:
     assert told.startswith("echo 'rdma 20051' > /proc/fs/nfsd/portlist ")
 
 
+@pytest.mark.parametrize(
+    ("conf", "name", "port"),
+    [
+        ({}, "tcp-only", 20049),
+        ({"rdma": "n"}, "tcp-only", 20049),
+        ({"rdma": "0"}, "tcp-only", 20049),
+        ({"rdma": "1"}, "no-listener", 20049),
+        ({"rdma": "Yes", "rdma-port": "20050"}, "no-listener", 20050),
+        ({"rdma": "y", "rdma-port": "nfsrdma"}, "no-listener", 20049),
+        ({"rdma": "nfsrdma"}, "no-listener", 20049),
+        ({"rdma": "20051", "rdma-port": "20050"}, "no-listener", 20051),
+    ],
+)
+def test_listener_gets_a_port_by_number(conf: dict[str, str], name: str, port: int) -> None:
+    """Debian has no service nfsrdma. `rdma=20051` is of earlier versions of nfs.conf."""
+    host = FakeHost()
+    _over_tcp_alone(host)
+    for setting, value in conf.items():
+        host.program("nfsconf", "--get", "nfsd", setting, out=f"{value}\n")
+    assert fix(host, name) == (
+        f"echo 'rdma {port}' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
+        f"nfsconf --set nfsd rdma y && nfsconf --set nfsd rdma-port {port} &&\n"
+        "systemctl restart nfs-server"
+    )
+
+
+def test_port_of_earlier_versions_of_nfs_conf() -> None:
+    host = FakeHost()
+    host.files |= SERVING
+    host.program("nfsconf", "--get", "nfsd", "rdma", out="20049\n")
+    assert findings(host) == []
+    host.program("nfsconf", "--get", "nfsd", "rdma", out="20050\n")
+    assert findings(host) == ["listener-differs"]
+
+
 def test_json() -> None:
     host = FakeHost()
     _down(host, -111)

@@ -113,10 +113,17 @@ def finding(name: str, /, **values: object) -> Finding:
     return Finding(KINDS[name], values)
 
 
-#: nfsd takes a further port while it runs; then `rpc.nfsd --rdma` adds none.
+#: nfsd takes a further port while it runs; then `rpc.nfsd --rdma=PORT` adds none.
 _LISTEN = (
     "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # on the server, while nfsd runs\n"
     "nfsrdma doctor   # on the server, for its findings"
+)
+
+#: Without a port rpc.nfsd looks for a name that Debian's services(5) lacks, and does not listen.
+_ADD_LISTENER = (
+    "echo 'rdma {port}' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
+    "nfsconf --set nfsd rdma y && nfsconf --set nfsd rdma-port {port} &&\n"
+    "systemctl restart nfs-server"
 )
 
 #: The last connection may close some seconds after umount, or after nfsd has stopped.
@@ -313,15 +320,13 @@ _kind(
     _P,
     "no-listener",
     "nfs.conf enables RDMA, but nfsd does not listen for it",
-    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
-    "systemctl restart nfs-server",
+    _ADD_LISTENER.format(port="{port}"),
 )
 _kind(
     _N,
     "tcp-only",
     "nfsd runs, but does not listen for RDMA: nfs.conf does not enable it",
-    "echo 'rdma 20049' > /proc/fs/nfsd/portlist   # until nfsd ends; permanently:\n"
-    "nfsconf --set nfsd rdma y && systemctl restart nfs-server",
+    _ADD_LISTENER.format(port=20049),
 )
 _kind(
     _W,

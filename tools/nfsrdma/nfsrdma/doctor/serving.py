@@ -13,6 +13,8 @@ from .view import Fact, View
 _THREADS = "/proc/fs/nfsd/threads"
 #: The words for yes of nfs.conf(5), in small letters.
 _YES = ("1", "t", "true", "y", "yes", "on")
+#: The port of NFS over RDMA, and its name, which the file services(5) of Debian lacks.
+_PORT, _NAME = 20049, "nfsrdma"
 #: The fewest threads that are recommended.
 _FEW = 8
 
@@ -25,21 +27,32 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield from _check_threads(view, threads)
     elif threads and (view.host.read(PORTLIST) or "").strip():
         # An nfsd without any port has just been started, or is of another network namespace.
-        yield finding("no-listener" if _is_wanted(view) else "tcp-only")
+        is_wanted, port = _wanted(view)
+        yield finding("no-listener", port=port or _PORT) if is_wanted else finding("tcp-only")
 
 
-def _is_wanted(view: View) -> bool:
-    """Whether nfs.conf says that nfsd serves RDMA."""
-    told = view.host.run("nfsconf", "--get", "nfsd", "rdma")
-    return told.status == 0 and told.out.strip().lower() in _YES
+def _wanted(view: View) -> tuple[bool, int | None]:
+    """Returns whether nfs.conf says that nfsd serves RDMA, and the port if it names one.
+
+    In place of a yes, rpc.nfsd takes a port or its name from files of earlier versions.
+    """
+    told = _setting(view, "rdma")
+    if told in _YES:
+        return True, number(_setting(view, "rdma-port"))
+    return told == _NAME or bool(number(told)), number(told)
+
+
+def _setting(view: View, name: str) -> str:
+    """Returns a setting of nfsd in small letters; empty without it."""
+    told = view.host.run("nfsconf", "--get", "nfsd", name)
+    return told.out.strip().lower() if told.status == 0 else ""
 
 
 def _check_port(view: View) -> Iterator[Finding]:
     """Compares the ports with nfs.conf. A further port may have been added by hand."""
     ports = [listener.port for listener in view.listeners]
-    told = view.host.run("nfsconf", "--get", "nfsd", "rdma-port")
-    wanted = number(told.out) if told.status == 0 else None
-    if wanted and wanted not in ports and _is_wanted(view):
+    is_wanted, wanted = _wanted(view)
+    if is_wanted and wanted and wanted not in ports:
         yield finding("listener-differs", wanted=wanted, port=ports[0])
 
 
