@@ -215,33 +215,58 @@ def test_parser_of_openmetrics_reads_the_same() -> None:
     assert all(family.documentation for family in families)
 
 
-def _look(before: reconnects.Counts, lines: str) -> reconnects.Counts:
+PEER = "10.0.0.1:20049"
+
+
+def _look(before: reconnects.Seen | None, lines: str) -> reconnects.Seen:
     return reconnects.counted(before, parse(lines))
 
 
+def _lost(connects: int, lost: str) -> str:
+    return UP.replace("connects=1 lost=none", f"connects={connects} lost={lost}")
+
+
 def test_reconnections_count_for_the_latest_loss() -> None:
-    peer = "10.0.0.1:20049"
-    one = UP.replace("connects=1 lost=none", "connects=3 lost=device")
-    first = _look({}, one)
-    assert first == {(peer, "device"): 2}
+    first = _look(_look(None, UP), _lost(3, "device"))
+    assert first.counts == {(PEER, "device"): 2}
     # The loss alone is no reconnection.
-    assert _look(first, one.replace("lost=device", "lost=peer")) == first
-    two = one.replace("connects=3 lost=device", "connects=4 lost=peer")
-    assert _look(first, two) == {(peer, "device"): 2, (peer, "peer"): 1}
+    assert _look(first, _lost(3, "peer")) == first
+    two = _lost(4, "peer")
+    assert _look(first, two).counts == {(PEER, "device"): 2, (PEER, "peer"): 1}
     # Another transport of the same peer has not lost a connection.
     second = UP.replace("id=1", "id=4")
-    assert _look(first, second + two) == {(peer, "device"): 2, (peer, "peer"): 1}
+    assert _look(first, second + two).counts == {(PEER, "device"): 2, (PEER, "peer"): 1}
 
 
-def test_reconnections_begin_again_with_the_module() -> None:
-    before = {("10.0.0.1:20049", "device"): 2, ("10.0.0.5:20049", "peer"): 9}
-    lines = UP.replace("connects=1 lost=none", "connects=2 lost=failed")
-    assert _look(before, lines) == {("10.0.0.1:20049", "failed"): 1}
-    assert _look(before, "") == {}
+def test_reconnections_before_the_first_look_do_not_count() -> None:
+    """They may be old, and a restart of the exporter is no reason for an alert."""
+    first = _look(None, _lost(9, "device"))
+    assert first.counts == {}
+    assert _look(first, _lost(10, "peer")).counts == {(PEER, "peer"): 1}
+
+
+def test_reconnections_of_a_mount_between_two_looks_count() -> None:
+    assert _look(_look(None, SERVED), _lost(3, "device")).counts == {(PEER, "device"): 2}
+
+
+def test_transport_that_goes_takes_no_reconnections_with_it() -> None:
+    """Nor is another reason charged with those of the transports that remain."""
+    other = UP.replace("id=1", "id=4")
+    both = _look(_look(None, UP + other), _lost(6, "device") + other)
+    assert both.counts == {(PEER, "device"): 5}
+    after = _look(both, other.replace("connects=1 lost=none", "connects=3 lost=peer"))
+    assert after.counts == both.counts
+    again = _look(after, other.replace("connects=1 lost=none", "connects=4 lost=peer"))
+    assert again.counts == {(PEER, "device"): 5, (PEER, "peer"): 1}
+
+
+def test_peers_without_a_transport_are_forgotten() -> None:
+    before = reconnects.Seen({("10.0.0.5:20049", "peer"): 9}, {"10.0.0.5:20049": 9})
+    assert _look(before, UP).counts == {}
 
 
 def test_first_connection_is_no_reconnection() -> None:
-    assert _look({}, UP + SERVED) == {}
+    assert _look(_look(None, ""), UP + SERVED).counts == {}
     assert "nfsrdma_reconnects" not in text(both_roles())
 
 
@@ -253,16 +278,27 @@ def test_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
 def test_textfile(tmp_path: Path) -> None:
     """Any user may read it, and its reconnections are those that earlier files have counted."""
     file, host = tmp_path / "nfsrdma.prom", both_roles()
-    for connects, lost in ((3, "device"), (4, "peer")):
-        how = f"connects={connects} lost={lost}"
-        host.files[CONNECTIONS] = UP.replace("connects=1 lost=none", how)
+    for connects, lost in ((2, "closed"), (4, "device"), (5, "peer")):
+        host.files[CONNECTIONS] = _lost(connects, lost)
         assert cli.main(["export", "--textfile", str(file)], host) == 0
     assert [path.name for path in tmp_path.iterdir()] == ["nfsrdma.prom"]
     assert file.stat().st_mode & 0o777 == 0o644
     told = values(file.read_text())
-    labels = 'role="client",peer="10.0.0.1:20049",reason'
+    assert told[f'nfsrdma_transport_reconnects{{role="client",peer="{PEER}"}}'] == 4
+    labels = f'role="client",peer="{PEER}",reason'
     assert told[f'nfsrdma_reconnects_total{{{labels}="device"}}'] == 2
     assert told[f'nfsrdma_reconnects_total{{{labels}="peer"}}'] == 1
+    assert "closed" not in file.read_text()
+
+
+def test_textfile_of_a_look_that_has_seen_no_connections(tmp_path: Path) -> None:
+    """The next look is a first one."""
+    file, host = tmp_path / "nfsrdma.prom", both_roles()
+    for denied in ({CONNECTIONS}, set()):
+        host.denied = denied
+        host.files[CONNECTIONS] = _lost(9, "device")
+        assert cli.main(["export", "--textfile", str(file)], host) == 0
+    assert "nfsrdma_reconnects" not in file.read_text()
 
 
 def test_textfile_is_replaced_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

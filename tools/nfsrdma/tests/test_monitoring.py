@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from nfsrdma.export.collect import Collector
 from nfsrdma.export.latency import Histograms
 from nfsrdma.export.metrics import Format, Page
 from test_cli import FOLDER
@@ -37,12 +38,13 @@ def _promtool(*argv: str | Path) -> str:
 def _names() -> set[str]:
     """Returns the names of the metrics of a host with both roles and all that may go wrong."""
     host, clock, page = both_roles(), Clock(), Page()
-    told = text(host)
+    collector = Collector(host)
+    told = collector.collect().text(Format.TEXT)
     path = "/sys/kernel/debug/rpcrdma/connections"
     host.files[path] = host.files[path].replace("connects=1 lost=none", "connects=2 lost=peer")
     for name in ("padded", "done"):
         host.files[f"/proc/sys/sunrpc/svc_rdma/rdma_stat_{name}"] = "0\n"
-    told += text(host)
+    told += collector.collect().text(Format.TEXT)
     host.denied.add(path)
     histograms = Histograms(lambda: Recorded(_events()), serves=True, now=clock)
     clock.time = 1

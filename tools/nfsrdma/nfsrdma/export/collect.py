@@ -12,7 +12,7 @@ from ..host import Host
 from . import client, reconnects, server, transports
 from .latency import Histograms
 from .metrics import Page
-from .reconnects import Counts
+from .reconnects import Seen
 
 
 class Collector:
@@ -22,12 +22,12 @@ class Collector:
         self,
         host: Host,
         histograms: Histograms | None = None,
-        reconnected: Counts | None = None,
+        reconnected: Seen | None = None,
         now: Callable[[], float] = time.perf_counter,
     ) -> None:
         """`reconnected`: the reconnections that earlier looks have counted."""
         self._host, self._histograms, self._now = host, histograms, now
-        self._reconnected = reconnected or {}
+        self._reconnected = reconnected
         #: Why the last look has not seen the connections; empty if it has.
         self.problem = ""
 
