@@ -225,7 +225,7 @@ def test_mount_over_tcp(tools: Pair, options: str, server: str, wanted: str) -> 
     client.sh(f"mkdir -p '{point}'; mount -t nfs -o {options} {server}:/export '{point}'")
     try:
         fix = doctor(client, server)["mount-not-rdma"]
-        assert fix == f"umount '{point}' && mount -o {wanted} {server}:/export '{point}'"
+        assert fix == f"umount '{point}' &&\nmount -o {wanted} {server}:/export '{point}'"
         client.sh(fix, timeout=120)
         tools.mounts += 1
         assert "mount-not-rdma" not in doctor(client, server)

@@ -11,6 +11,9 @@ from .host import Host
 MOUNTINFO = "/proc/self/mountinfo"
 PORTLIST = "/proc/fs/nfsd/portlist"
 
+#: Options that take rights from the programs of a mount.
+_FLAGS = ("nosuid", "nodev", "noexec")
+
 _ESCAPE = re.compile(r"\\([0-7]{3})")
 
 
@@ -25,6 +28,8 @@ class Mount:
     number: str = ""
     #: Whether nothing can be written through it.
     is_read_only: bool = False
+    #: The options of the mount itself that are not NFS's, as mount(8) takes them.
+    flags: tuple[str, ...] = ()
 
     @property
     def is_rdma(self) -> bool:
@@ -77,8 +82,10 @@ def _mount(line: str) -> Mount | None:
         name, _, value = option.partition("=")
         options[name] = value
     # The file system and each mount of it have their own.
-    is_read_only = "ro" in options or "ro" in fields[5].split(",")
-    return Mount(unescape(fields[4]), unescape(rest[1]), options, fields[2], is_read_only)
+    own = fields[5].split(",")
+    is_read_only = "ro" in options or "ro" in own
+    flags = tuple(flag for flag in own if flag in _FLAGS)
+    return Mount(unescape(fields[4]), unescape(rest[1]), options, fields[2], is_read_only, flags)
 
 
 def unescape(text: str) -> str:

@@ -226,6 +226,8 @@ def test_small_mtu_of_iwarp_is_no_finding() -> None:
     [
         ("rw", "rdma,port=20049,vers=4.2,sec=sys"),
         ("ro", "rdma,port=20049,vers=4.2,sec=sys,ro"),
+        ("rw,nosuid,nodev,noexec", "rdma,port=20049,vers=4.2,sec=sys,nosuid,nodev,noexec"),
+        ("ro,nosuid,noatime", "rdma,port=20049,vers=4.2,sec=sys,nosuid,ro"),
     ],
 )
 def test_mount_by_rdma_is_like_the_one_before(mounted: str, options: str) -> None:
@@ -234,7 +236,7 @@ def test_mount_by_rdma_is_like_the_one_before(mounted: str, options: str) -> Non
     text = host.files["/proc/self/mountinfo"].replace("rw,relatime", f"{mounted},relatime")
     host.files["/proc/self/mountinfo"] = text
     told = fix(host, "mount-not-rdma", "server")
-    assert told == f"umount /mnt/nfs && mount -o proto={options} 10.0.0.1:/export /mnt/nfs"
+    assert told == f"umount /mnt/nfs &&\nmount -o proto={options} 10.0.0.1:/export /mnt/nfs"
 
 
 def test_other_options_of_a_mount_are_kept() -> None:
@@ -244,6 +246,47 @@ def test_other_options_of_a_mount_are_kept() -> None:
     host.files["/proc/self/mountinfo"] = text.replace("sec=sys", "sec=krb5p")
     told = fix(host, "mount-not-rdma", "server")
     assert " -o proto=rdma,port=20049,vers=3,sec=krb5p,nolock,ro 10.0.0.1:" in told
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("soft,timeo=50,retrans=3,nconnect=4", "timeo=50,retrans=3,nconnect=4,soft"),
+        ("hard,timeo=600,retrans=2", ""),
+        ("softerr,timeo=600,retrans=2,noac", "softerr"),
+    ],
+)
+def test_patience_of_a_mount_is_kept(before: str, after: str) -> None:
+    host = FakeHost()
+    over_tcp(host)
+    text = host.files["/proc/self/mountinfo"]
+    host.files["/proc/self/mountinfo"] = text.replace("sec=sys", f"sec=sys,{before}")
+    told = fix(host, "mount-not-rdma", "server")
+    options = f"vers=4.2,sec=sys,{after}".rstrip(",")
+    assert f" -o proto=rdma,port=20049,{options} 10.0.0.1:" in told
+
+
+def test_all_mounts_of_a_server_go_first() -> None:
+    """The first by RDMA would share the transport of one that has stayed; the inner go first."""
+    host = FakeHost()
+    over_tcp(host)
+    first = host.files["/proc/self/mountinfo"]
+    inner = first.replace("/mnt/nfs", "/mnt/nfs/in\\040ner").replace("/export", "/inner")
+    other = first.replace("/mnt/nfs", "/mnt/v3").replace("vers=4.2", "vers=3").replace("tcp", "udp")
+    elsewhere = first.replace("/mnt/nfs", "/mnt/else").replace("10.0.0.1", "10.0.0.7")
+    mounted = MOUNTED.replace("/mnt/nfs", "/mnt/rdma")
+    host.files["/proc/self/mountinfo"] = first + elsewhere + inner + mounted + other
+    (found,) = doctor.examine(host, "server").findings
+    assert found.text == (
+        "mounted from server by tcp, udp, not by RDMA: /mnt/nfs, /mnt/nfs/in ner, /mnt/v3"
+    )
+    options = "proto=rdma,port=20049,vers"
+    assert found.fix.split("\n") == [
+        "umount /mnt/v3 '/mnt/nfs/in ner' /mnt/nfs &&",
+        f"mount -o {options}=4.2,sec=sys 10.0.0.1:/export /mnt/nfs &&",
+        f"mount -o {options}=4.2,sec=sys 10.0.0.1:/inner '/mnt/nfs/in ner' &&",
+        f"mount -o {options}=3,sec=sys 10.0.0.1:/export /mnt/v3",
+    ]
 
 
 def test_mount_from_an_ipv6_address() -> None:
@@ -261,7 +304,7 @@ def test_names_are_quoted_for_the_shell() -> None:
     text = host.files["/proc/self/mountinfo"].replace("/mnt/nfs", "/mnt/my\\040files")
     host.files["/proc/self/mountinfo"] = text.replace("/export", "/$(reboot)")
     told = fix(host, "mount-not-rdma", "server")
-    assert told.startswith("umount '/mnt/my files' && mount -o proto=rdma,")
+    assert told.startswith("umount '/mnt/my files' &&\nmount -o proto=rdma,")
     assert told.endswith(" '10.0.0.1:/$(reboot)' '/mnt/my files'")
     for name in ("a;reboot", "it's", "a b", "plain", "fe80::1%eth0"):
         assert fix(host, "name-unknown", name) == f"getent ahosts {quote(name)}"
@@ -274,9 +317,9 @@ def test_names_that_a_terminal_would_obey() -> None:
     text, name = host.files["/proc/self/mountinfo"], "/mnt/it's\\0121.\x1b[2J\u0085\\134"
     host.files["/proc/self/mountinfo"] = text.replace("/mnt/nfs", name)
     told = doctor.as_text(doctor.examine(host, "server"))
-    assert "/mnt/it's?1.?[2J?\\ is mounted from" in told
+    assert "mounted from server by tcp, not by RDMA: /mnt/it's?1.?[2J?\\\n" in told
     assert all(letter.isprintable() for line in told.split("\n") for letter in line)
     (line,) = (line for line in told.split("\n") if "umount" in line)
-    script = line.partition("umount")[2].partition(" && ")[0]
+    script = line.partition("umount")[2].partition(" &&")[0]
     said = subprocess.run(["bash", "-c", f"printf %s {script}"], capture_output=True, check=True)
     assert said.stdout.decode() == "/mnt/it's\n1.\x1b[2J\u0085\\"

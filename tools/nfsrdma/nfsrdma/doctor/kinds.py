@@ -34,6 +34,11 @@ def _octal(letter: str) -> str:
     return "".join(f"\\{byte:03o}" for byte in letter.encode())
 
 
+def _quoted(values: dict[str, object]) -> dict[str, str]:
+    words = {name: value if isinstance(value, list) else [value] for name, value in values.items()}
+    return {name: " ".join(_quote(str(word)) for word in found) for name, found in words.items()}
+
+
 class Severity(Enum):
     """How bad a finding is."""
 
@@ -71,6 +76,8 @@ class Finding:
 
     kind: Kind
     values: dict[str, object] = field(default_factory=dict)
+    #: Values with which the last command of the fix is repeated.
+    again: tuple[dict[str, object], ...] = ()
 
     @property
     def severity(self) -> Severity:
@@ -86,10 +93,11 @@ class Finding:
     def fix(self) -> str:
         """Returns the fix: commands, one on each line, or an explanation.
 
-        What was found is quoted for the shell if that is necessary.
+        What was found is quoted for the shell if that is necessary; a list becomes several words.
         """
-        quoted = {name: _quote(str(value)) for name, value in self.values.items()}
-        return self.kind.fix.format(**quoted)
+        *_, last = self.kind.fix.split("\n")
+        commands = [(self.kind.fix, self.values), *((last, values) for values in self.again)]
+        return " &&\n".join(text.format(**_quoted(values)) for text, values in commands)
 
     def as_json(self) -> dict[str, str]:
         """Returns what ``--json`` prints."""
@@ -311,8 +319,8 @@ _kind(
 _kind(
     _N,
     "mount-not-rdma",
-    "{point} is mounted from {address} by {proto}, not by RDMA",
-    "umount {point} && mount -o {options} {source} {point}",
+    "mounted from {server} by {proto}, not by RDMA: {names}",
+    "umount {points} &&\nmount -o {options} {source} {point}",
 )
 
 # nfsd on this host.

@@ -11,11 +11,15 @@ from collections.abc import Iterator
 from ..host import json_of
 from ..mounts import Mount
 from ..ucm import Answer
-from .kinds import Finding, finding
+from .kinds import KINDS, Finding, finding
 from .view import Fact, View
 
 #: The port of NFS over RDMA.
 _PORT = 20049
+
+#: Options of NFS that another transport keeps, with the values that are the default.
+_KEPT = {"vers": "", "sec": "", "timeo": "600", "retrans": "2", "nconnect": ""}
+_KEPT_WORDS = ("soft", "softerr", "nolock")
 
 _PORT_FINDINGS = {
     Answer.REFUSED: "port-refused",
@@ -33,8 +37,7 @@ def check(view: View) -> Iterator[Fact | Finding]:
         yield from found
         if view.server and not any(isinstance(entry, Finding) for entry in found):
             yield from _check_port(view, address)
-    for address in view.addresses_of_server:
-        yield from _mounted_otherwise(view, address)
+    yield from _mounted_otherwise(view)
 
 
 def _check_address(view: View, address: str) -> Iterator[Fact | Finding]:
@@ -108,22 +111,38 @@ def _may_be_over_iwarp(view: View, address: str) -> bool:
     )
 
 
-def _mounted_otherwise(view: View, address: str) -> Iterator[Finding]:
-    for mount in view.mounts:
-        if view.address_of(mount) == address and not mount.is_rdma:
-            yield finding(
-                "mount-not-rdma",
-                point=mount.point,
-                source=mount.source,
-                address=address,
-                proto=mount.options.get("proto", "?"),
-                options=_rdma_options(mount),
-            )
+def _mounted_otherwise(view: View) -> Iterator[Finding]:
+    """Reports the mounts of the server that do not use RDMA.
+
+    All have to go before the first comes back: from version 4 on, mounts of one server with one
+    version of NFS share the transport of the first of them.
+    """
+    found = [
+        mount
+        for mount in view.mounts
+        if view.address_of(mount) in view.addresses_of_server and not mount.is_rdma
+    ]
+    if not found:
+        return
+    points = [mount.point for mount in found]
+    protos = dict.fromkeys(mount.options.get("proto", "?") for mount in found)
+    first, *others = (
+        {"options": _rdma_options(mount), "source": mount.source, "point": mount.point}
+        for mount in found
+    )
+    # A mount may be below another one.
+    told = {"names": ", ".join(points), "points": points[::-1], "proto": ", ".join(protos)}
+    values = {"server": view.server, **told, **first}
+    yield Finding(KINDS["mount-not-rdma"], values, tuple(others))
 
 
 def _rdma_options(mount: Mount) -> str:
     """Returns the options that mount the same by RDMA."""
     told = [f"proto={'rdma6' if ':' in mount.address else 'rdma'}", f"port={_PORT}"]
-    told += [f"{name}={mount.options[name]}" for name in ("vers", "sec") if name in mount.options]
-    told += ["nolock"] if "nolock" in mount.options else []
-    return ",".join([*told, "ro"] if mount.is_read_only else told)
+    told += [
+        f"{name}={mount.options[name]}"
+        for name, default in _KEPT.items()
+        if mount.options.get(name, default) != default
+    ]
+    told += [name for name in _KEPT_WORDS if name in mount.options]
+    return ",".join([*told, *mount.flags, *(["ro"] if mount.is_read_only else [])])
