@@ -83,6 +83,12 @@ def _check(mount: Mount, address: str) -> None:
         raise UsageError(f"{address} is no IP address") from None
     if len(versions) > 1:
         raise UsageError(f"{address} and {mount.address}, the server's, are of different families")
+    if versions == {6}:
+        # rpc_sysfs_xprt_dstaddr_store() tells the parser that it has room for one of IPv4.
+        raise UsageError(
+            f"{address} is an address of IPv6, and the kernel cannot set one for a path: the path"
+            f" would lead to {mount.address}"
+        )
     if mount.options.get("nconnect", "1") == "1":
         # SUNRPC takes the first transport for each call unless it has been told to take turns.
         raise UsageError(f"calls of {mount.point} take one path: mount it with nconnect=2 or more")

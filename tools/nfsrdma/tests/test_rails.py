@@ -193,6 +193,17 @@ def test_add_fails(refuses: str, address: str, said: str) -> None:
     assert not host.exists(f"{SWITCH}/xprt-12-rdma")
 
 
+def test_no_path_to_an_address_of_ipv6_is_added() -> None:
+    """The kernel would report success, and leave the path at the address of the mount."""
+    host = two_ports()
+    writes = kernel(host)
+    text = host.files["/proc/self/mountinfo"]
+    host.files["/proc/self/mountinfo"] = text.replace("addr=10.0.0.1", "addr=fd00::1")
+    with pytest.raises(UsageError, match=r"fd00::2 is an address of IPv6, .* lead to fd00::1$"):
+        rails.change(host, "/mnt/nfs", "fd00::2", None)
+    assert writes == []
+
+
 @pytest.mark.parametrize(
     ("error", "numbers", "said"),
     [
