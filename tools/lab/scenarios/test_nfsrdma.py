@@ -109,12 +109,15 @@ def test_doctor_without_the_module(tools: Pair) -> None:
 def test_doctor_on_the_way_to_a_server(tools: Pair) -> None:
     """Names, routes and neighbours that do not lead to a server."""
     tools.client.sh("ip link add nowhere0 type dummy && ip link set nowhere0 up")
-    tools.client.sh("ip route add 192.0.2.0/24 dev nowhere0")
+    for network in ("192.0.2.0/24", "10.0.0.76/32"):
+        tools.client.sh(f"ip route add {network} dev nowhere0")
     try:
         assert "name-unknown" in doctor(tools.client, "nonsense.invalid")
         assert "address-local" in doctor(tools.client, "127.0.0.1")
         fix = doctor(tools.client, "192.0.2.7")["route-not-rdma"]
-        assert re.fullmatch(r"ip route replace 192\.0\.2\.7 dev \w+", fix)
+        assert "ip route get 192.0.2.7 " in fix
+        fix = doctor(tools.client, "10.0.0.76")["route-beside"]
+        assert re.fullmatch(r"ip route replace 10\.0\.0\.76 dev \w+", fix)
         tools.client.sh("ip route add unreachable 198.51.100.0/24")
         assert "no-route" in doctor(tools.client, "198.51.100.1")
         # The neighbour is tried, and does not answer.

@@ -86,6 +86,12 @@ def _loopback(host: FakeHost) -> None:
     host.route("10.0.0.1", [{"type": "local", "dst": "10.0.0.1", "dev": "lo"}])
 
 
+def _beside(host: FakeHost) -> None:
+    address = host.eth0["addr_info"][0] | {"prefixlen": 24}
+    interface(host, addr_info=[address])
+    host.route("10.0.0.1", [{"dev": "eth1"}])
+
+
 def _many_clients(host: FakeHost, calls: int = 1) -> None:
     host.files |= SERVING
     host.files[CONNECTIONS] = SERVED.replace("in_use=5", f"in_use={calls}") * 9
@@ -194,6 +200,7 @@ PROVOKED: dict[str, Callable[[FakeHost], object]] = {
     "name-unknown": lambda host: host.known.clear(),
     "no-route": lambda host: host.route("10.0.0.1", []),
     "route-not-rdma": lambda host: host.route("10.0.0.1", [{"dev": "eth1"}]),
+    "route-beside": _beside,
     "address-local": _loopback,
     "neighbour-failed": lambda host: host.neighbour("10.0.0.1", "FAILED"),
     "port-refused": lambda host: setattr(host, "answer", Answer.REFUSED),

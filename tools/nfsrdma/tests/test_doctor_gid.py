@@ -67,6 +67,7 @@ def test_full_table() -> None:
         "all 3 GIDs of port 1 of device rxe0 are in use: 10.0.0.2 has none (addresses without: 1)"
     )
     again = "10.0.0.2/24 dev eth0"
+    assert "console because routes" in finding.fix
     assert finding.fix.endswith(f"\nip address del {again} && ip address add {again}")
 
 

@@ -106,6 +106,31 @@ def test_server_on_this_host_whose_port_is_down() -> None:
     assert findings(host, "self") == ["port-down"]
 
 
+@pytest.mark.parametrize(
+    ("local", "prefix", "state", "rdma"),
+    [
+        ("10.0.0.2", 24, "4: ACTIVE", True),
+        ("10.0.0.2", 24, "1: DOWN", False),
+        ("10.0.0.2", 32, "4: ACTIVE", False),
+        ("10.1.0.2", 24, "4: ACTIVE", False),
+        ("fd00::2", 64, "4: ACTIVE", False),
+    ],
+)
+def test_no_route_that_would_cut_the_server_off(
+    local: str, prefix: int, state: str, *, rdma: bool
+) -> None:
+    """A route through a port is suggested only if it is active, and the server in its network."""
+    host = FakeHost()
+    second_port(host, state)
+    address = {"local": local, "prefixlen": prefix, "scope": "global"}
+    near = host.eth0 | {"ifname": "eth1", "addr_info": [address]}
+    far = host.eth0 | {"addr_info": [{"local": "10.9.0.2", "prefixlen": 24, "scope": "global"}]}
+    host.json("ip", "-j", "address", "show", value=[far, near])
+    host.route("10.0.0.1", [{"dev": "eth9"}])
+    told = fix(host, "route-beside" if rdma else "route-not-rdma")
+    assert told == "ip route replace 10.0.0.1 dev eth1" if rdma else "replace" not in told
+
+
 def _above(host: FakeHost, name: str) -> None:
     """Puts an interface above eth0, which has the addresses in place of eth0."""
     host.files[f"/sys/class/net/eth0/upper_{name}/ifindex"] = "7\n"

@@ -238,7 +238,8 @@ _kind(
     "gids-full",
     "all {size} GIDs of port {port} of device {device} are in use: {address} has none"
     " (addresses without: {count})",
-    "ip address show dev {netdev}   # delete addresses that nobody needs, and then this one:\n"
+    "ip address show dev {netdev}   # delete addresses that nobody needs, and then, on the\n"
+    "# console because routes and secondary addresses may go with it, this one:\n"
     "ip address del {address}/{prefix} dev {netdev} &&"
     " ip address add {address}/{prefix} dev {netdev}",
 )
@@ -264,6 +265,14 @@ _kind(
     _P,
     "route-not-rdma",
     "the route to {address} leaves through {netdev}, which belongs to no RDMA device",
+    "ip address show   # no active RDMA port has an address in the network of {address}:\n"
+    "ip route get {address}   # use another address of the server, or give such a port one there",
+)
+_kind(
+    _P,
+    "route-beside",
+    "the route to {address} leaves through {netdev}, which belongs to no RDMA device, although"
+    " {rdma} of such a device has an address in that network",
     "ip route replace {address} dev {rdma}",
 )
 _kind(

@@ -52,10 +52,18 @@ def _check_address(view: View, address: str) -> Iterator[Fact | Finding]:
     if route.get("type") == "local":
         yield from _check_local(view, address, netdev)
     elif view.ports and netdev not in view.rdma_netdevs:
-        rdma = next(iter(view.rdma_netdevs), "INTERFACE")
-        yield finding("route-not-rdma", address=address, netdev=netdev, rdma=rdma)
+        yield _route_not_rdma(view, address, netdev)
     else:
         yield from _check_neighbour(view, address, netdev, via)
+
+
+def _route_not_rdma(view: View, address: str, netdev: str) -> Finding:
+    """Returns the finding. A route through an interface elsewhere would cut the server off."""
+    active = [name for port in view.ports if port.is_active for name in view.netdevs_of(port)]
+    rdma = next((name for name in active if view.is_on_link(name, address)), None)
+    if rdma is None:
+        return finding("route-not-rdma", address=address, netdev=netdev)
+    return finding("route-beside", address=address, netdev=netdev, rdma=rdma)
 
 
 def _check_local(view: View, address: str, netdev: str) -> Iterator[Fact | Finding]:

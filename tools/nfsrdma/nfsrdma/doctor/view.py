@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -196,6 +197,16 @@ class View:
         """Returns the addresses of an interface, without those of the link alone."""
         entries = self.interfaces.get(netdev, {}).get("addr_info", [])
         return [str(entry.get("local")) for entry in entries if entry.get("scope") != "link"]
+
+    def is_on_link(self, netdev: str, address: str) -> bool:
+        """Whether the network of an address of an interface holds another address."""
+        wanted = ipaddress.ip_address(address.partition("%")[0])
+        networks = (
+            ipaddress.ip_interface(f"{entry['local']}/{entry['prefixlen']}").network
+            for entry in self.interfaces.get(netdev, {}).get("addr_info", [])
+            if entry.get("scope") != "link" and {"local", "prefixlen"} <= entry.keys()
+        )
+        return any(wanted in network for network in networks)
 
     @cached_property
     def log(self) -> Ran:
