@@ -86,6 +86,10 @@ class Host:
             return False
         return False
 
+    def is_root(self) -> bool:
+        """Whether this is root, which lacks some rights in a container."""
+        return os.geteuid() == 0
+
     def run(self, *argv: str) -> Ran:
         """Runs a program that only shows something."""
         path = f"{os.environ.get('PATH', os.defpath)}:{ADMINISTRATION}"

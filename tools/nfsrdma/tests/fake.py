@@ -49,6 +49,7 @@ class FakeHost(Host):
         self.denied: set[str] = set()
         self.answer = Answer.LISTENS
         self.tcp = False
+        self.root = True
         self.known = {"server": ["10.0.0.1"]}
         self.meanwhile: Callable[[], object] = lambda: None
         self.written: Callable[[str, str], str] = lambda _path, _text: "No such file or directory"
@@ -160,6 +161,10 @@ class FakeHost(Host):
     def is_denied(self, path: str) -> bool:
         """Whether a test has denied the file."""
         return path in self.denied
+
+    def is_root(self) -> bool:
+        """Whether a test has left it root."""
+        return self.root
 
     def run(self, *argv: str) -> Ran:
         """Returns the output of the program, if a test has installed it."""

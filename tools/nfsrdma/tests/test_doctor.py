@@ -180,7 +180,7 @@ FOREIGN = "0000:0000:0000:0000:0000:ffff:0a00:0063"
 
 #: A way to provoke each finding.
 PROVOKED: dict[str, Callable[[FakeHost], object]] = {
-    "not-root": lambda host: host.denied.add(CONNECTIONS),
+    "not-root": lambda host: (host.denied.add(CONNECTIONS), setattr(host, "root", False)),
     "module-missing": _unloaded,
     "module-not-installed": _not_installed,
     "kernel-too-old": _too_old,
@@ -367,6 +367,7 @@ def test_server_for_another_user_than_root() -> None:
     host = FakeHost()
     host.files |= SERVING
     host.denied |= {"/proc/fs/nfsd/threads", CONNECTIONS}
+    host.root = False
     found = doctor.examine(host, None)
     assert [finding.kind.name for finding in found.findings] == ["not-root"]
     assert "nfsd listens on RDMA port 20049\n" in doctor.as_text(found)
@@ -382,12 +383,26 @@ def test_what_root_alone_may_read(
 ) -> None:
     """It is said whatever module is loaded: the walk looks at the log as well."""
     host = FakeHost()
+    host.root = False
     prepare(host)
     if denied == "log":
         host.program("dmesg", status=1)
     else:
         host.denied.add(CONNECTIONS)
     assert findings(host) == ["not-root", *others]
+
+
+@pytest.mark.parametrize("denied", ["debugfs", "log"])
+def test_what_root_may_not_read(denied: str) -> None:
+    """A container has no right to the kernel's log, and sudo would not help."""
+    host = FakeHost()
+    if denied == "log":
+        host.program("dmesg", status=1)
+    else:
+        host.denied.add(CONNECTIONS)
+    found = doctor.examine(host, None)
+    assert found.findings == []
+    assert "root may not read here, as in a container: " in doctor.as_text(found)
 
 
 def test_idle_transport_is_no_finding() -> None:

@@ -57,6 +57,22 @@ def test_inactive_half_of_a_bond() -> None:
     assert findings(host) == []
 
 
+def test_shared_device_in_a_container() -> None:
+    """rdma(8) does not show the interface of the host; a GID names the container's own."""
+    host = FakeHost()
+    host.json("rdma", "-j", "link", "show", value=[{"ifname": "rxe0", "port": 1}])
+    assert findings(host) == []
+    assert "rxe0/1 on eth0 is active: 10.0" in doctor.as_text(doctor.examine(host, None))
+
+
+def test_gid_of_another_container() -> None:
+    """Its interface has the name of one that is here."""
+    host = FakeHost()
+    host.json("rdma", "-j", "link", "show", value=[{"ifname": "rxe0", "port": 1}])
+    host.gid(1, FOREIGN)
+    assert findings(host) == ["route-not-rdma"]
+
+
 def test_full_table() -> None:
     host = FakeHost()
     host.gid(1, FOREIGN)

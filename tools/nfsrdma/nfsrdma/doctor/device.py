@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterator
+from dataclasses import replace
 
 from . import gid, priority
 from .kinds import Finding, finding
@@ -50,7 +52,7 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
     if not port.netdev:
         return
     if port.netdev in view.interfaces and not _addresses(view, port):
-        yield finding("no-address", **named)
+        yield from _check_addresses(view, port)
     if port.is_iwarp:
         return
     if gid.has_gids(view.host, port):
@@ -59,6 +61,23 @@ def _check_port(view: View, port: Port) -> Iterator[Finding]:
     if 0 < mtu - _HEADERS < 1024:
         yield finding("mtu-small", netdev=port.netdev, mtu=mtu, roce=payload(mtu))
     yield from priority.check_port(view, port)
+
+
+def _check_addresses(view: View, port: Port) -> Iterator[Finding]:
+    """Reports a port without an address, or with link-local ones that no mount uses.
+
+    It is no fault if a mount can use another port.
+    """
+    near = [to for to in view.targets if ipaddress.ip_address(to.partition("%")[0]).is_link_local]
+    if _has_address(view, port) and any(view.netdev_to(to) in view.netdevs_of(port) for to in near):
+        return
+    is_note = any(_has_address(view, other) for other in view.ports if other.is_active)
+    yield replace(finding("no-address", device=port.device, netdev=port.netdev), is_note=is_note)
+
+
+def _has_address(view: View, port: Port) -> bool:
+    """Whether a mount can use a port, be it by a link-local address."""
+    return any(view.interfaces.get(name, {}).get("addr_info") for name in view.netdevs_of(port))
 
 
 def payload(mtu: int) -> int:

@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from ..host import Host
-from .view import INFINIBAND, Port
+from .view import INFINIBAND, Port, gid_of
 
 #: The type of GID that the connection manager prefers.
 _PREFERRED = "RoCE v2"
@@ -52,7 +51,7 @@ def has_gids(host: Host, port: Port) -> bool:
 
 def look_up(host: Host, port: Port, netdevs: Iterable[str], addresses: Iterable[str]) -> Table:
     """Finds the GIDs of addresses that the interfaces of a port have."""
-    wanted = {_bytes(address): address for address in addresses}
+    wanted = {gid_of(address): address for address in addresses}
     found: dict[str, Gid | None] = dict.fromkeys(wanted.values())
     behind, folder = set(netdevs), _folder(port)
     size = free = 0
@@ -60,7 +59,7 @@ def look_up(host: Host, port: Port, netdevs: Iterable[str], addresses: Iterable[
         if all(gid and gid.kind == _PREFERRED for gid in found.values()):
             return Table(found)
         size += 1
-        value = _bytes((host.read(f"{folder}/gids/{name}") or "").strip())
+        value = gid_of((host.read(f"{folder}/gids/{name}") or "").strip())
         free += not any(value)
         gid = _read(host, folder, name) if value in wanted else None
         if gid and gid.netdev in behind:
@@ -79,16 +78,6 @@ def _read(host: Host, folder: str, name: str) -> Gid:
 
 def _folder(port: Port) -> str:
     return f"{INFINIBAND}/{port.device}/ports/{port.port}"
-
-
-def _bytes(address: str) -> bytes:
-    """Returns the bytes of a GID, or of the GID of an address; zeros if it is none."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
-        return bytes(16)
-    mapped = bytes(10) + b"\xff\xff"
-    return parsed.packed if parsed.version == 6 else mapped + parsed.packed
 
 
 def told(addresses: Iterable[str], table: Table) -> Iterator[str]:

@@ -78,11 +78,13 @@ class Finding:
     values: dict[str, object] = field(default_factory=dict)
     #: Values with which the last command of the fix is repeated.
     again: tuple[dict[str, object], ...] = ()
+    #: Whether it is a note here, although its kind is worse.
+    is_note: bool = False
 
     @property
     def severity(self) -> Severity:
         """How bad it is."""
-        return self.kind.severity
+        return Severity.NOTE if self.is_note else self.kind.severity
 
     @property
     def text(self) -> str:
@@ -230,7 +232,7 @@ _kind(
 _kind(
     _W,
     "no-address",
-    "the interface {netdev} of device {device} has no address",
+    "the interface {netdev} of device {device} has no address, or only a link-local one",
     "ip address add ADDRESS/PREFIX dev {netdev}",
 )
 _kind(

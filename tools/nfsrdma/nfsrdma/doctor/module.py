@@ -29,8 +29,7 @@ _TAINTS = {
 
 def check(view: View) -> Iterator[Fact | Finding]:
     """Examines the loaded module and the installed one."""
-    if _is_denied(view):
-        yield finding("not-root")
+    yield from _denied(view)
     if not view.module_is_loaded:
         yield _missing(view)
         return
@@ -41,9 +40,14 @@ def check(view: View) -> Iterator[Fact | Finding]:
     yield from _taint(view)
 
 
-def _is_denied(view: View) -> bool:
-    """Whether debugfs or the kernel's log is not readable for this user."""
-    return view.host.is_denied(connections.FILE) or view.log.status not in (0, MISSING)
+def _denied(view: View) -> Iterator[Fact | Finding]:
+    """Says whether debugfs or the kernel's log is not readable for this user."""
+    denied = [connections.FOLDER] if view.host.is_denied(connections.FILE) else []
+    denied += ["the kernel's log"] if view.log.status not in (0, MISSING) else []
+    if denied and not view.host.is_root():
+        yield finding("not-root")
+    elif denied:
+        yield Fact(f"root may not read here, as in a container: {', '.join(denied)}")
 
 
 def _check_ours(view: View) -> Iterator[Fact | Finding]:

@@ -55,6 +55,16 @@ class Port:
         return self.state == ACTIVE
 
 
+def gid_of(address: str) -> bytes:
+    """Returns the bytes of a GID, or of the GID of an address; zeros if it is none."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return bytes(16)
+    mapped = bytes(10) + b"\xff\xff"
+    return parsed.packed if parsed.version == 6 else mapped + parsed.packed
+
+
 class View:
     """The machine as one walk sees it."""
 
@@ -80,7 +90,8 @@ class View:
         state = (self.host.read(f"{folder}/state") or "?").strip().rpartition(" ")[2]
         # As in `4: RNIC`.
         is_iwarp = "RNIC" in (self.host.read(f"{INFINIBAND}/{device}/node_type") or "")
-        netdev, *further = self._netdevs.get((device, port), ("",))
+        shown = self._netdevs.get((device, port)) or self._netdevs_of_gids(folder)
+        netdev, *further = shown or [""]
         return Port(device, port, state, netdev, is_iwarp, tuple(further))
 
     @cached_property
@@ -99,6 +110,21 @@ class View:
                 port = number(self.host.read(f"/sys/class/net/{netdev}/dev_port")) or 0
                 behind.setdefault((device, port + 1), []).append(netdev)
         return behind | shown
+
+    def _netdevs_of_gids(self, folder: str) -> list[str]:
+        """Returns the interfaces of a port that have given it GIDs.
+
+        A container may share a device whose interface is elsewhere: rdma(8) does not show it, and
+        the container has an interface above it. Such a name may also be of another container.
+        """
+        found: dict[str, None] = {}
+        for index in self.host.names(f"{folder}/gid_attrs/ndevs"):
+            name = (self.host.read(f"{folder}/gid_attrs/ndevs/{index}") or "").strip()
+            value = gid_of((self.host.read(f"{folder}/gids/{index}") or "").strip())
+            entries = self.interfaces.get(name, {}).get("addr_info", [])
+            if any(value) and value in {gid_of(str(entry.get("local"))) for entry in entries}:
+                found[name] = None
+        return list(found)
 
     @cached_property
     def rdma_netdevs(self) -> list[str]:
