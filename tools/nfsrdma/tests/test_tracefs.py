@@ -184,16 +184,38 @@ def test_kernel_without_instances(tmp_path: Path) -> None:
         pass
 
 
+def _given(root: Path, folder: Path) -> None:
+    """Makes an instance without the files with which no directory can be removed."""
+    (root / "new").mkdir()
+    (root / "new").rename(folder)
+
+
+def test_instance_of_a_command_that_had_the_same_number(root: Path) -> None:
+    """A container that is started again after SIGKILL has process 1 again."""
+    _given(root, root / "instances" / f"nfsrdma.{os.getpid()}")
+    with Recording(NAMES, root):
+        assert _instance(root, "events/rpcrdma/xprtrdma_marshal/enable") == "1"
+
+
+def test_instance_of_another_container(root: Path) -> None:
+    """The kernel does not let it go, and it continues to record."""
+    folder = root / "instances" / f"nfsrdma.{os.getpid()}"
+    _given(root, folder)
+    (folder / "events").mkdir()
+    (folder / "events/enable").write_text("1")
+    with pytest.raises(UsageError, match="is in use, perhaps by"), Recording(NAMES, root):
+        pass
+    assert _instance(root, "events/enable") == "1"
+
+
 def test_instance_of_a_command_that_was_killed(root: Path) -> None:
     """It would record endlessly."""
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
     stale = root / "instances" / f"nfsrdma.{ended.pid}"
     alive, foreign = root / "instances/nfsrdma.1", root / "instances/other.7"
-    # An instance that is made there would have files, with which no directory can be removed.
     for folder in (stale, alive, foreign):
-        (root / "new").mkdir()
-        (root / "new").rename(folder)
+        _given(root, folder)
     with Recording(NAMES, root):
         assert not stale.exists()
         assert alive.exists()

@@ -84,6 +84,11 @@ class Recording:
         try:
             self._folder.mkdir()
             self._begin()
+        except FileExistsError as error:
+            raise UsageError(
+                f"cannot record trace events: {self._folder} is in use, perhaps by a process of"
+                " another container that has the same number"
+            ) from error
         except OSError as error:
             self._end()
             raise UsageError(f"cannot record trace events: {error}") from error
@@ -94,10 +99,14 @@ class Recording:
         return self
 
     def _clear(self) -> None:
-        """Removes instances of killed commands, which would continue to record."""
+        """Removes instances of killed commands, which would continue to record.
+
+        One with the number of this process is of such a command: in a container the numbers are
+        few. The kernel keeps an instance whose pipe is open.
+        """
         for folder in (self._root / "instances").glob(f"{_PREFIX}*"):
             pid = folder.name.removeprefix(_PREFIX)
-            if not Path("/proc", pid).exists():
+            if folder == self._folder or not Path("/proc", pid).exists():
                 with suppress(OSError):
                     folder.rmdir()
 
