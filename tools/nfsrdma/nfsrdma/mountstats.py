@@ -92,7 +92,11 @@ class Counts:
         return max(0, self.transmissions - self.operations)
 
 
-def parse(text: str) -> dict[str, dict[str, Counts]]:
+#: The counters of each operation by file system, or by mount point.
+Systems = dict[str, dict[str, Counts]]
+
+
+def parse(text: str) -> Systems:
     """Returns the counters of each operation by mount point, for mounts by RDMA."""
     found: dict[str, dict[str, Counts]] = {}
     point, is_rdma, operations = "", False, {}
@@ -129,25 +133,43 @@ def transports(text: str) -> dict[str, list[Transport]]:
     return found
 
 
-def read(host: Host) -> dict[str, Counts]:
-    """Returns the counters of each operation, added up over all file systems by RDMA.
+def systems(host: Host) -> Systems:
+    """Returns the counters of each file system by RDMA.
 
     A file system that is mounted at several points shows the same counters at each of them.
     """
     numbers = {mount.point: mount.number for mount in mounts.mounts(host)}
-    systems: dict[str, dict[str, Counts]] = {}
+    found: Systems = {}
     for point, operations in parse(host.read(FILE) or "").items():
         name = mounts.unescape(point)
-        systems[numbers.get(name, name)] = operations
-    total: dict[str, Counts] = {}
-    for operations in systems.values():
+        found[numbers.get(name, name)] = operations
+    return found
+
+
+def total(found: Systems) -> dict[str, Counts]:
+    """Returns the counters of each operation, added up over all file systems."""
+    sums: dict[str, Counts] = {}
+    for operations in found.values():
         for name, counts in operations.items():
-            total[name] = total.get(name, Counts()) + counts
-    return total
+            sums[name] = sums.get(name, Counts()) + counts
+    return sums
 
 
-def increase(before: dict[str, Counts], after: dict[str, Counts]) -> dict[str, Counts]:
-    """Returns the increase of each operation that was used in between."""
-    grown = {name: counts - before.get(name, Counts()) for name, counts in after.items()}
-    # A mount that has gone takes its counters along.
-    return {name: counts for name, counts in grown.items() if counts.operations > 0}
+def increase(before: Systems, after: Systems) -> dict[str, Counts]:
+    """Returns the increase of each operation that was used in between, over all file systems.
+
+    A mount that has gone takes its counters along.
+    """
+    grown = {
+        system: {
+            name: _grown(before.get(system, {}).get(name), now) for name, now in counts.items()
+        }
+        for system, counts in after.items()
+    }
+    return {name: counts for name, counts in total(grown).items() if counts.operations > 0}
+
+
+def _grown(before: Counts | None, after: Counts) -> Counts:
+    """Returns the increase of an operation of a file system, whose number may be a new mount's."""
+    grown = after - (before or Counts())
+    return after if min(grown.values()) < 0 else grown

@@ -86,9 +86,23 @@ def test_counters_of_mounts_by_rdma() -> None:
 
 
 def test_increase() -> None:
-    before, after = (mountstats.parse(text)["/mnt/nfs"] for text in (STATS, MORE))
-    assert mountstats.increase(before, after) == {
-        "READ": Counts(20, 21, 0, 4000, 1300000, 4, 60, 80, 0)
+    before, after = (mountstats.parse(text) for text in (STATS, MORE))
+    more = Counts(20, 21, 0, 4000, 1300000, 4, 60, 80, 0)
+    assert mountstats.increase(before, after) == {"READ": more}
+
+
+def test_increase_when_a_mount_goes() -> None:
+    """It takes its counters along, and nothing of another mount's increase."""
+    small, large = Counts(10, 10, 0, 100, 100), Counts(5, 5, 0, 10**6, 10**6)
+    before = {"0:31": {"READ": small}, "0:32": {"READ": large}}
+    after = {"0:31": {"READ": small + small + small}, "0:33": {"WRITE": large}}
+    assert mountstats.increase(before, after) == {"READ": small + small, "WRITE": large}
+
+
+def test_increase_of_a_mount_that_has_the_number_of_another() -> None:
+    before, after = Counts(10, 10, 0, 10**6, 10**6), Counts(12, 12, 0, 100, 100)
+    assert mountstats.increase({"0:31": {"READ": before}}, {"0:31": {"READ": after}}) == {
+        "READ": after
     }
 
 
@@ -372,10 +386,10 @@ def test_mount_that_is_seen_twice() -> None:
     head = "device 10.0.0.1:/export mounted on /mnt/nfs "
     mount = STATS[STATS.index(head) : STATS.index("\ndevice 10.0.0.1:/other")]
     host.files[mountstats.FILE] = mount + "\n" + mount.replace("/mnt/nfs", "/srv/again") + "\n"
-    assert mountstats.read(host)["READ"].operations == 10
+    assert mountstats.total(mountstats.systems(host))["READ"].operations == 10
     other = MOUNTED.replace("/mnt/nfs", "/srv/again").replace("0:31", "0:32")
     host.files["/proc/self/mountinfo"] = MOUNTED + other
-    assert mountstats.read(host)["READ"].operations == 20
+    assert mountstats.total(mountstats.systems(host))["READ"].operations == 20
 
 
 @pytest.mark.parametrize(

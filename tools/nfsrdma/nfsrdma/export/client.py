@@ -56,7 +56,7 @@ def tell(page: Page, host: Host) -> None:
     for (peer, version), transports in shared.items():
         for transport in transports:
             _tell_transport(page, {"peer": peer, "nfs": version}, transport)
-    for operation, counts in mountstats.read(host).items():
+    for operation, counts in mountstats.total(mountstats.systems(host)).items():
         if counts.operations:
             _tell_operation(page, {"operation": operation}, counts)
 

@@ -80,7 +80,7 @@ class Sampler:
         self._begin = now()
         self._used = _used()
         self._lost = source.lost if source else 0
-        self._before = mountstats.read(host)
+        self._before = mountstats.systems(host)
 
     def pump(self) -> None:
         """Takes the events that are there."""
@@ -93,7 +93,7 @@ class Sampler:
     def take(self) -> Sample:
         """Ends the interval and begins the next one."""
         self.pump()
-        now, used, after = self._now(), _used(), mountstats.read(self._host)
+        now, used, after = self._now(), _used(), mountstats.systems(self._host)
         seconds = max(now - self._begin, 0.001)
         sample = Sample(seconds, operations=mountstats.increase(self._before, after))
         sample.own_load = (used - self._used) / seconds
