@@ -191,6 +191,19 @@ def test_frame() -> None:
     ]
 
 
+@pytest.mark.parametrize(("height", "shown"), [(None, 30), (44, 30), (43, 28), (24, 9), (5, 2)])
+def test_connections_leave_room_for_the_tables(height: int | None, shown: int) -> None:
+    host, sampler = _sampler(Source(_read_events()))
+    host.files |= {mountstats.FILE: MORE, "/sys/kernel/debug/rpcrdma/connections": UP * 30}
+    told = frame(sampler.take(), Look(), height)
+    assert sum(line.startswith("  client") for line in told) == shown
+    rest = [] if shown == 30 else [f"  and {30 - shown} more: nfsrdma list"]
+    assert [line for line in told if " more: " in line] == rest
+    assert told[told.index("Operations of mounts") + 2].startswith("  READ ")
+    assert told[-1].startswith("  inline, inline ")
+    assert len(told) == 44 or len(told) <= max(18, height or 0)
+
+
 def test_frame_of_a_sampled_host() -> None:
     sample = Sample(2.0, one_in=16, event_rate=3000, lost=5)
     sample.forms = Sampler(FakeHost(), None)._latencies.take(1)[0]
@@ -308,6 +321,10 @@ class Keys:
         """Keeps a frame."""
         self.frames.append(list(lines))
 
+    def height(self) -> int:
+        """Returns the number of lines."""
+        return 24
+
     def key(self, _patience: float) -> str:
         """Returns the next key."""
         return self._keys.pop(0) if self._keys else "q"
@@ -322,6 +339,14 @@ def test_keys() -> None:
     assert HELP in screen.frames
     # One frame at the begin, and one for each key that means something.
     assert len(screen.frames) == 7
+
+
+def test_frames_fit_the_screen() -> None:
+    host, sampler = _sampler(None)
+    host.files["/sys/kernel/debug/rpcrdma/connections"] = UP * 30
+    screen = Keys("")
+    command.interactive(sampler, screen, Look())
+    assert len(screen.frames[0]) == screen.height()
 
 
 def test_interval_has_limits() -> None:

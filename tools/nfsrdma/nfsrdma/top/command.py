@@ -25,6 +25,9 @@ class Screen(Protocol):
     def show(self, lines: Sequence[str]) -> None:
         """Shows a frame."""
 
+    def height(self) -> int:
+        """Returns the number of lines."""
+
     def key(self, patience: float) -> str:
         """Returns a key; an empty string if there is none."""
 
@@ -34,7 +37,7 @@ def interactive(sampler: Sampler, screen: Screen, look: Look, frames: int | None
     sample = sampler.take()
     shown = 0
     while frames is None or shown < frames:
-        screen.show(frame(sample, look))
+        screen.show(frame(sample, look, screen.height()))
         if not _wait(sampler, screen, look, sample):
             return
         if not look.paused:
@@ -50,7 +53,7 @@ def _wait(sampler: Sampler, screen: Screen, look: Look, sample: Sample) -> bool:
         if key == "q":
             return False
         if key and press(look, key):
-            screen.show(frame(sample, look))
+            screen.show(frame(sample, look, screen.height()))
         sampler.pump()
     return True
 

@@ -43,12 +43,29 @@ HELP = [
 ]
 
 
-def frame(sample: Sample, look: Look) -> list[str]:
-    """Returns the lines of an interval."""
+#: The fewest lines of connections: the head, two connections, and how many are left out.
+_FEWEST = 4
+
+
+def frame(sample: Sample, look: Look, height: int | None = None) -> list[str]:
+    """Returns the lines of an interval.
+
+    `height`: the lines of the screen. Connections leave room for the other tables.
+    """
     if look.help:
         return HELP
-    lines = [_title(sample, look), _cost(sample), ""]
-    lines += ["Connections", *_connections(sample), ""]
+    first = [_title(sample, look), _cost(sample), "", "Connections"]
+    last = ["", *_tables(sample, look)]
+    found = _connections(sample)
+    room = len(found) if height is None else max(_FEWEST, height - len(first) - len(last))
+    if len(found) > room:
+        found[room - 1 :] = [f"  and {len(found) - room + 1} more: nfsrdma list"]
+    return first + found + last
+
+
+def _tables(sample: Sample, look: Look) -> list[str]:
+    """Returns operations and forms."""
+    lines = []
     if sample.operations or sample.served is None:
         lines += ["Operations of mounts", *_operations(sample, look.order), ""]
         lines += ["Calls by form (call, reply)", *_forms(sample)]

@@ -57,6 +57,10 @@ class Terminal:
             out.append((f"{_BOLD}{cut}{_PLAIN}" if bold else cut) + _REST)
         self._write(_HOME + "\r\n".join(out) + _BELOW)
 
+    def height(self) -> int:
+        """Returns the number of lines of the terminal."""
+        return shutil.get_terminal_size().lines
+
     def key(self, patience: float) -> str:
         """Returns a key, or an empty string if none is pressed within `patience` seconds."""
         ready, _, _ = select.select([sys.stdin], [], [], max(0, patience))
