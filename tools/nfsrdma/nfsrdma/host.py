@@ -135,7 +135,11 @@ def _text(address: tuple[Any, ...]) -> str:
     """Returns an address of the socket module, with the interface if it is one of a link."""
     if len(address) < 4 or not address[3]:
         return str(address[0])
-    return f"{address[0]}%{socket.if_indextoname(address[3])}"
+    try:
+        return f"{address[0]}%{socket.if_indextoname(address[3])}"
+    except OSError:
+        # The resolver takes any number for that of an interface.
+        return f"{address[0]}%{address[3]}"
 
 
 def number(text: str | None) -> int | None:

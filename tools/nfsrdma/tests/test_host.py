@@ -49,6 +49,7 @@ def test_name_that_cannot_be_asked_for(name: str) -> None:
 
 def test_address_of_a_link_keeps_its_interface() -> None:
     assert Host().addresses("fe80::1%lo") == ["fe80::1%lo"]
+    assert Host().addresses("fe80::1%999999") == ["fe80::1%999999"]
     assert Host().addresses("fd00::1") == ["fd00::1"]
 
 
