@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import functools
+import io
 import math
 import os
 import signal
@@ -213,6 +214,10 @@ def _end(number: int, _frame: FrameType | None) -> None:
 def main(arguments: Sequence[str], host: Host | None = None) -> int:
     """Runs one command. Returns the exit status."""
     chosen = parser().parse_args(arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # The encoding of the locale may lack letters of a name.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     for number in (signal.SIGTERM, signal.SIGHUP):
         # nohup(1) has the command ignore SIGHUP.
         if signal.getsignal(number) != signal.SIG_IGN:

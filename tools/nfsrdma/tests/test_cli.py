@@ -87,6 +87,39 @@ def test_top_takes_the_screen_of_a_terminal_alone(
     assert called == [shows]
 
 
+_ODD_NAME = """
+import sys
+from fake import MOUNTED, FakeHost
+from nfsrdma import cli
+host = FakeHost()
+text = MOUNTED.replace("/mnt/nfs", "/mnt/\\u20ac;\\xe9")
+host.files["/proc/self/mountinfo"] = text + text.replace("rdma,port=20049", "tcp")
+sys.exit(cli.main(sys.argv[1:], host))
+"""
+
+
+@pytest.mark.parametrize(
+    ("encoding", "shown", "quoted"),
+    [
+        ("utf-8", "/mnt/\u20ac;\xe9", "'/mnt/\u20ac;\xe9'"),
+        ("iso-8859-1", "/mnt/?;\xe9", r"$'/mnt/\342\202\254;\303\251'"),
+        ("ascii", "/mnt/?;?", r"$'/mnt/\342\202\254;\303\251'"),
+    ],
+)
+def test_names_that_the_locale_lacks(encoding: str, shown: str, quoted: str) -> None:
+    """A `?` stands for such a letter, and a command has the bytes of the name."""
+    environment = {"PYTHONIOENCODING": encoding, "PYTHONPATH": f"{FOLDER}:{FOLDER / 'tests'}"}
+    said = []
+    for arguments in (["list"], ["doctor", "server"]):
+        argv = [sys.executable, "-B", "-c", _ODD_NAME, *arguments]
+        done = subprocess.run(argv, env=environment, capture_output=True)
+        assert done.stderr == b""
+        said.append(done.stdout.decode(encoding))
+    assert f"  {shown}  10.0.0.1:/export  NFSv4.2" in said[0]
+    assert f"mounted from server by tcp, not by RDMA: {shown}\n" in said[1]
+    assert f"umount {quoted} &&\n" in said[1]
+
+
 def test_interrupt(monkeypatch: pytest.MonkeyPatch) -> None:
     """It ends the command without a traceback."""
 

@@ -335,6 +335,11 @@ def test_names_are_quoted_for_the_shell() -> None:
         assert fix(host, "name-unknown", name) == f"getent ahosts {quote(name)}"
 
 
+def test_name_that_is_no_text() -> None:
+    """It was an argument of the command line."""
+    assert fix(FakeHost(), "name-unknown", "a\udcff") == r"getent ahosts $'a\377'"
+
+
 def test_names_that_a_terminal_would_obey() -> None:
     """The text has a question mark for each such character; the command still names the mount."""
     host = FakeHost()

@@ -8,6 +8,7 @@ provokes it.
 from __future__ import annotations
 
 import re
+import sys
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -18,20 +19,27 @@ _SPECIAL = re.compile(r"[^\w@%+=:,./-]", re.ASCII)
 def _quote(text: str) -> str:
     """Quotes a word for the shell, as shlex does, which Debian's python3-minimal lacks.
 
-    What a terminal does not show becomes bytes in octal, which bash reads.
+    Letters that a terminal does not show become bytes in octal, which bash reads.
     """
     if text and not _SPECIAL.search(text):
         return text
-    if not text.isprintable():
+    if not _is_shown(text):
         return f"$'{''.join(map(_octal, text))}'"
     escaped = text.replace("'", "'\"'\"'")
     return f"'{escaped}'"
 
 
+def _is_shown(text: str) -> bool:
+    """Whether the output has the bytes of a name: those of the kernel are UTF-8."""
+    encoding = (sys.stdout.encoding or "").lower()
+    return text.isprintable() and (text.isascii() or encoding == "utf-8")
+
+
 def _octal(letter: str) -> str:
-    if letter.isprintable() and letter not in "'\\":
+    if _is_shown(letter) and letter not in "'\\":
         return letter
-    return "".join(f"\\{byte:03o}" for byte in letter.encode())
+    # An argument of the command line may be no text.
+    return "".join(f"\\{byte:03o}" for byte in letter.encode(errors="surrogateescape"))
 
 
 def _quoted(values: dict[str, object]) -> dict[str, str]:
