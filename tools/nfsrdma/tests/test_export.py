@@ -341,6 +341,21 @@ def test_textfile_in_a_directory_that_is_missing(
     assert f"make the directory first: mkdir -p {tmp_path}/gone\n" in capsys.readouterr().err
 
 
+def test_textfile_in_a_directory_of_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Root, who runs the tests, may do all, so the calls refuse as they do for other users."""
+
+    def refuse(*_: object, **_options: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    for name in ("open", "stat", "unlink", "read_text"):
+        monkeypatch.setattr(Path, name, refuse)
+    file = str(tmp_path / "closed/nfsrdma.prom")
+    assert cli.main(["export", "--textfile", file], both_roles()) == 1
+    assert capsys.readouterr().err == f"nfsrdma: cannot write {file}: Permission denied\n"
+
+
 @pytest.mark.parametrize("other", [[], ["--textfile", "x"]])
 def test_latencies_need_a_recording(other: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert cli.main(["export", "--latency", *other], both_roles()) == 1

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Callable
@@ -118,5 +119,6 @@ def write(file: Path, text: str) -> None:
             with suppress(FileNotFoundError):
                 part.unlink()
     except OSError as error:
-        hint = "" if file.parent.is_dir() else f"; make the directory first: mkdir -p {file.parent}"
+        is_missing = error.errno == errno.ENOENT
+        hint = f"; make the directory first: mkdir -p {file.parent}" if is_missing else ""
         raise UsageError(f"cannot write {file}: {error.strerror}{hint}") from error
