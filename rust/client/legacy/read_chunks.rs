@@ -277,6 +277,8 @@ impl Queue {
         self.work_requests = self
             .work_requests
             .saturating_sub(reply.sink.work_requests());
+        // No further message ends the mark that an RDMA_DONE has made meanwhile.
+        self.end_mark(reply.xid);
         self.owe(reply.xid);
         Some(reply)
     }
@@ -320,10 +322,14 @@ impl Queue {
 
     /// Handles the reply to the call with this XID, as far as RDMA_DONEs are concerned.
     fn on_reply(&mut self, xid: u32) {
-        let at = self.marks.iter().position(|(marked, _)| *marked == xid);
-        let mark = at.and_then(|at| self.marks.remove(at).ok());
-        let stamp = mark.map_or(self.dones.stamp(), |(_, stamp)| stamp);
+        let stamp = self.end_mark(xid).unwrap_or(self.dones.stamp());
         self.dones.on_reply(stamp);
+    }
+
+    /// Ends the mark of a call, and returns its stamp; `None` if the call is not marked.
+    fn end_mark(&mut self, xid: u32) -> Option<Stamp> {
+        let at = self.marks.iter().position(|(marked, _)| *marked == xid)?;
+        self.marks.remove(at).ok().map(|(_, stamp)| stamp)
     }
 }
 

@@ -167,6 +167,39 @@ void h_pulled_twice(void)
 	h_end();
 }
 
+/* A message with this XID and version arrives, of a type that is not defined. */
+static void arrive_malformed(u32 xid, u32 version)
+{
+	u8 message[28];
+	struct h_writer out = { message };
+
+	h_put(&out, xid);
+	h_put(&out, version);
+	h_put(&out, 1);
+	h_put(&out, 9);
+	memset(message + out.len, 0, sizeof(message) - out.len);
+	h_arrive(h_qp, message, sizeof(message), 0);
+	h_live(0);
+}
+
+/* The answer to a call is a message that nobody can decode. */
+static void answered_badly(struct h_rpc *rpc)
+{
+	arrive_malformed(rpc->xid, 1);
+	h_expect(rpc->released && rpc->status == -EIO, "the RPC ends with %d", rpc->status);
+	h_peer_drop(h_peer_call(rpc->xid));
+	h_rpc_free(rpc);
+}
+
+/* Starts an RPC whose reply is a read chunk, and ends it. */
+static void run_exposed(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+	h_rpc_run(rpc, &exposed);
+	h_rpc_free(rpc);
+}
+
 /*
  * Calls that are in flight when an RDMA_DONE is sent are answered by messages that nobody can
  * decode, more of them than the connection has slots.
@@ -178,30 +211,48 @@ void h_pulled_beside_malformed(void)
 	h_slots = h_grant = 4;
 	begin();
 	for (i = 0; i < 3 * h_slots; i++) {
-		struct h_rpc *failed = h_rpc_new(H_INLINE), *rpc = h_rpc_new(H_INLINE);
-		u8 message[28];
-		struct h_writer out = { message };
+		struct h_rpc *failed = h_rpc_new(H_INLINE);
 
 		h_rpc_start(failed, 0);
-		h_rpc_start(rpc, 0);
-		h_answer_call(h_peer_call(rpc->xid), &exposed);
-		h_live(0);
-		h_rpc_check(rpc);
-		h_rpc_free(rpc);
-		h_put(&out, failed->xid);
-		h_put(&out, 1);
-		h_put(&out, 1);
-		h_put(&out, 9);
-		memset(message + out.len, 0, sizeof(message) - out.len);
-		h_arrive(h_qp, message, sizeof(message), 0);
-		h_live(0);
-		h_expect(failed->released && failed->status == -EIO, "the RPC ends with %d",
-			 failed->status);
-		h_peer_drop(h_peer_call(failed->xid));
-		h_rpc_free(failed);
+		run_exposed();
+		answered_badly(failed);
 		h_expect(h_dones == i + 1, "%u RDMA_DONEs were sent", h_dones);
 	}
 	h_expect(h_connections == 1 && !h_disconnects, "the connection is closed");
+	h_end();
+}
+
+/*
+ * Replies are being read when RDMA_DONEs for other replies are sent, more of them than the
+ * connection has slots.
+ */
+void h_pulled_beside_pulled(void)
+{
+	unsigned int i, n;
+
+	h_slots = h_grant = 4;
+	begin();
+	for (i = 0; i < 3 * h_slots; i++) {
+		struct h_rpc *rpcs[2];
+
+		for (n = 0; n < ARRAY_SIZE(rpcs); n++) {
+			rpcs[n] = h_rpc_new(H_INLINE);
+			h_rpc_start(rpcs[n], 0);
+		}
+		for (n = 0; n < ARRAY_SIZE(rpcs); n++) {
+			h_answer_call(h_peer_call(rpcs[n]->xid), &exposed);
+			h_complete_receive(h_qp);
+			h_settle();
+		}
+		h_live(0);
+		for (n = 0; n < ARRAY_SIZE(rpcs); n++) {
+			h_rpc_check(rpcs[n]);
+			h_rpc_free(rpcs[n]);
+		}
+		h_expect(h_dones == 2 * (i + 1), "%u RDMA_DONEs were sent", h_dones);
+	}
+	h_expect(h_connections == 1 && !h_disconnects, "the connection is closed");
+	h_check_calm();
 	h_end();
 }
 

@@ -322,6 +322,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "pulled_into_fragments", h_pulled_into_fragments },
 	{ "pulled_twice", h_pulled_twice },
 	{ "pulled_beside_malformed", h_pulled_beside_malformed },
+	{ "pulled_beside_pulled", h_pulled_beside_pulled },
 	{ "pulled_when_full", h_pulled_when_full },
 	{ "pulled_beside_calls", h_pulled_beside_calls },
 	{ "quiet_replies", h_quiet_replies },

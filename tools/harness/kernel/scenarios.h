@@ -43,6 +43,7 @@ void h_pulled_replies(void);
 void h_pulled_into_fragments(void);
 void h_pulled_twice(void);
 void h_pulled_beside_malformed(void);
+void h_pulled_beside_pulled(void);
 void h_pulled_when_full(void);
 void h_pulled_beside_calls(void);
 
