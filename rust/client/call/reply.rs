@@ -219,12 +219,14 @@ pub(in crate::client) fn handle_undecodable(
         return check_unmatched_rkey(conn, prefix.xid, arrived);
     }
     trace::reply_hdr_err(prefix, peer);
-    if conn.terms().has_dones() {
-        conn.role().quirks.reads.answered(prefix.xid);
-    }
     match conn.owner().find(prefix.xid) {
         Some(rqst) => fail(conn, qp, msg, rqst),
         None => handle_unmatched(conn, prefix.xid, arrived),
+    }
+    if conn.terms().has_dones() {
+        let (reads, credits) = (&conn.role().quirks.reads, &conn.role().credits);
+        reads.answered(prefix.xid);
+        reads.account((conn, qp, credits), &calls(conn));
     }
 }
 

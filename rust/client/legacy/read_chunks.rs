@@ -116,7 +116,7 @@ impl ReadReplies {
         let header = Message::decode_as(Version::One, bytes, &LIMITS).ok()?;
         if Direction::of_rpc(header.payload()) != Some(Direction::Call) {
             let xid = header.xid();
-            self.answered(xid);
+            self.state.lock().on_reply(xid);
             // The RPC is pending, but its call takes no credit any more.
             let others = |xids: &mut dyn FnMut(u32)| {
                 calls(&mut |call| _ = (call != xid).then(|| xids(call)))
@@ -127,9 +127,13 @@ impl ReadReplies {
         (any.unwrap_or(0) != 0).then_some(header)
     }
 
-    /// Records that a call has been answered by a message whose header cannot be decoded.
+    /// Handles a message whose header cannot be decoded, and which need not be a reply: it confirms
+    /// no more than the mark of the call with its XID says.
     pub(in crate::client) fn answered(&self, xid: u32) {
-        self.state.lock().on_reply(xid);
+        let mut state = self.state.lock();
+        if let Some(stamp) = state.end_mark(xid) {
+            state.dones.on_reply(stamp);
+        }
     }
 
     /// Declines a reply for which no RPC waits. The reply is not read, and the server may reuse its

@@ -256,6 +256,52 @@ void h_pulled_beside_pulled(void)
 	h_end();
 }
 
+/* An RDMA_DONE waits for a credit, which a call has until its answer cannot be decoded. */
+void h_pulled_before_malformed(void)
+{
+	struct h_rpc *others[3];
+	unsigned int i;
+
+	h_slots = h_grant = 4;
+	begin();
+	for (i = 0; i < ARRAY_SIZE(others); i++) {
+		others[i] = h_rpc_new(H_INLINE);
+		h_rpc_start(others[i], 0);
+	}
+	run_exposed();
+	h_expect(!h_dones, "%u RDMA_DONEs take the credit of a call", h_dones);
+	answered_badly(others[0]);
+	h_expect(h_dones == 1, "%u RDMA_DONEs were sent", h_dones);
+	answered(others[1]);
+	answered(others[2]);
+	h_expect(h_window() == h_grant - 1, "%u credits of %u are left", h_window(), h_grant);
+	run_inline();
+	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
+	h_end();
+}
+
+/*
+ * A message that answers no call confirms no RDMA_DONE, and one of another version answers none. A
+ * call that was sent before an RDMA_DONE confirms it neither, when it is answered at last.
+ */
+void h_malformed_confirms_nothing(void)
+{
+	struct h_rpc *before;
+
+	begin();
+	before = h_rpc_new(H_INLINE);
+	h_rpc_start(before, 0);
+	run_exposed();
+	h_expect(h_dones == 1, "%u RDMA_DONEs were sent", h_dones);
+	arrive_malformed(~before->xid, 1);
+	arrive_malformed(before->xid, 77);
+	answered(before);
+	h_expect(h_window() == h_grant - 1, "%u credits of %u are left", h_window(), h_grant);
+	run_inline();
+	h_expect(h_window() == h_grant, "%u credits of %u are left", h_window(), h_grant);
+	h_end();
+}
+
 /*
  * One call less than the grant is in flight, an RDMA_DONE becomes due, and a further call starts
  * when the handler of the RDMA Reads has taken n locks. Returns whether the handler takes more.

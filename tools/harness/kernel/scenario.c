@@ -323,6 +323,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "pulled_twice", h_pulled_twice },
 	{ "pulled_beside_malformed", h_pulled_beside_malformed },
 	{ "pulled_beside_pulled", h_pulled_beside_pulled },
+	{ "pulled_before_malformed", h_pulled_before_malformed },
+	{ "malformed_confirms_nothing", h_malformed_confirms_nothing },
 	{ "pulled_when_full", h_pulled_when_full },
 	{ "pulled_beside_calls", h_pulled_beside_calls },
 	{ "quiet_replies", h_quiet_replies },

@@ -44,6 +44,8 @@ void h_pulled_into_fragments(void);
 void h_pulled_twice(void);
 void h_pulled_beside_malformed(void);
 void h_pulled_beside_pulled(void);
+void h_pulled_before_malformed(void);
+void h_malformed_confirms_nothing(void);
 void h_pulled_when_full(void);
 void h_pulled_beside_calls(void);
 
