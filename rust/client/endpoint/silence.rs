@@ -13,8 +13,9 @@
 //! A device need not report that the server accepts nothing: over InfiniBand the server may ask for
 //! messages without a Receive to be repeated without end, and TCP waits for a server whose window
 //! is closed. Then neither a probe completes nor the LOCAL_INVs of a call, whose task may have been
-//! killed and has no timer. The connection is therefore also closed when one of these is awaited
-//! and nothing completes for [`MOST_STUCK`] intervals.
+//! killed and has no timer. In time the send queue has no space for a probe. The connection is
+//! therefore also closed when nothing completes for [`MOST_STUCK`] intervals while a probe or
+//! LOCAL_INVs are outstanding, or while the queue is nearly full.
 
 use kernel::sync::atomic::{Atomic, Relaxed};
 
@@ -72,11 +73,11 @@ impl Silence {
     }
 
     /// Counts a check. `retired` is the position of the last work request that has completed.
-    /// `fencing`: LOCAL_INVs are outstanding. Returns whether the connection must be closed because
-    /// nothing completes.
-    fn is_stuck(&self, retired: u64, fencing: bool) -> bool {
+    /// `awaited`: a completion is awaited besides that of a probe. Returns whether the connection
+    /// must be closed because nothing completes.
+    fn is_stuck(&self, retired: u64, awaited: bool) -> bool {
         let progress = self.retired.xchg(retired, Relaxed) != retired;
-        let awaited = fencing || self.probing.load(Relaxed);
+        let awaited = awaited || self.probing.load(Relaxed);
         liveness::silent(count(&self.stuck, progress, awaited)) >= MOST_STUCK
     }
 
@@ -109,8 +110,9 @@ impl Endpoint {
     /// LOCAL_INVs are outstanding. The connection must be closed then. Call this every
     /// [`INTERVAL`].
     pub(in crate::client) fn is_stuck(&self, fencing: u32) -> bool {
-        let silence = &self.requester().silence;
-        silence.is_stuck(self.qp().retired(), fencing != 0)
+        let (silence, (free, all)) = (&self.requester().silence, self.qp().send_queue());
+        // On a queue that may be too full for a probe, a signalled work request is outstanding.
+        silence.is_stuck(self.qp().retired(), fencing != 0 || free <= all / 4)
     }
 
     /// Checks whether the server has become silent, and then probes it. `owed` is the number of
@@ -145,7 +147,8 @@ impl Endpoint {
         if !matches!(error, PostError::Full | PostError::Broken(ENOTCONN)) {
             conn.owner().data().failed_probes.add(1, Relaxed);
         }
-        // A full queue holds Sends that are not acknowledged. The device reports their failure.
+        // A full queue holds Sends that are not acknowledged. The device reports their failure, or
+        // `is_stuck` notices that it does not.
         if error != PostError::Full && !self.is_closed() {
             conn.force_close();
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Scenarios of a server whose Sends complete late: the buffers of its replies; and of a device that
- * refuses a long send queue.
+ * Scenarios of Sends that complete late: the buffers of the server's replies, and the calls of the
+ * client; and of a device that refuses a long send queue.
  */
 #include "harness.h"
 
@@ -72,24 +72,38 @@ void h_flood_lost(void)
 	h_serve_end();
 }
 
-/* More calls than the send queue takes while nothing on it completes. */
-#define CALLS	128
+static const struct h_reply plain;
 
-/* Answers the calls that the client has sent. Returns whether there was one. */
-static bool answer(struct h_rpc **rpcs)
+/* Answers those of some calls that the client has sent. Returns whether there was one. */
+static bool answer(struct h_rpc **rpcs, unsigned int count)
 {
-	static const struct h_reply plain;
-	unsigned int i, answered = 0;
+	unsigned int i, sent = 0;
 
-	for (i = 0; i < CALLS; i++) {
+	for (i = 0; i < count; i++) {
 		if (!h_peer_call(rpcs[i]->xid))
 			continue;
 		h_answer_call(h_peer_call(rpcs[i]->xid), &plain);
 		h_live(0);
-		answered++;
+		sent++;
 	}
-	return answered;
+	return sent;
 }
+
+/* Answers calls until there are none, and checks the results. */
+static void answer_all(struct h_rpc **rpcs, unsigned int count)
+{
+	unsigned int i;
+
+	while (answer(rpcs, count))
+		h_live(1000);
+	for (i = 0; i < count; i++) {
+		h_rpc_check(rpcs[i]);
+		h_rpc_free(rpcs[i]);
+	}
+}
+
+/* More calls than the send queue takes while nothing on it completes. */
+#define CALLS	128
 
 /*
  * The same for the calls of a client. They are sent over the next connection, each of them once.
@@ -113,14 +127,77 @@ void h_flood_of_calls_lost(void)
 	h_settle();
 	h_live(20000);
 	h_expect(h_connections == 2, "%u connections were made", h_connections);
-	while (answer(rpcs))
-		h_live(1000);
-	for (i = 0; i < CALLS; i++) {
-		h_rpc_check(rpcs[i]);
-		h_rpc_free(rpcs[i]);
-	}
+	answer_all(rpcs, CALLS);
 	h_check_breaches();
 	h_end();
+}
+
+/* Runs RPCs whose Sends do not complete. Returns the RPC that finds the send queue full. */
+static struct h_rpc *fill_with_calls(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < 10000; i++) {
+		struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+		h_rpc_start(rpc, 0);
+		if (!h_peer_call(rpc->xid))
+			return rpc;
+		h_answer_call(h_peer_call(rpc->xid), &plain);
+		h_complete_receive(h_qp);
+		h_settle();
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+	}
+	u_fail("the send queue takes %u Sends", i);
+}
+
+/* The device refuses two probes of this server, which is not probed after that. */
+static void fail_probes(void)
+{
+	struct h_rpc *rpc = h_rpc_new(H_INLINE);
+	unsigned int i, before = h_connections;
+
+	h_rpc_start(rpc, 0);
+	h_faults.write = IB_WC_GENERAL_ERR;
+	for (i = 0; i < 60 && h_connections < before + 2; i++)
+		h_live(1000);
+	h_expect(h_connections == before + 2, "the server was not probed");
+	h_faults.write = 0;
+	answer_all(&rpc, 1);
+}
+
+/*
+ * The server owes a reply and accepts no Sends, and the device reports nothing. The connection is
+ * closed long before the call times out, also if the server cannot be probed.
+ */
+static void unaccepted(bool probed)
+{
+	struct h_rpc *rpcs[2];
+	unsigned int before;
+
+	h_begin();
+	h_connect();
+	if (!probed)
+		fail_probes();
+	rpcs[0] = h_rpc_new(H_INLINE);
+	h_rpc_start(rpcs[0], 0);
+	rpcs[1] = fill_with_calls();
+	before = h_disconnects;
+	h_pass(10000);
+	h_expect(h_disconnects == before, "the connection of a slow server is closed");
+	h_pass(25000);
+	h_expect(h_disconnects > before, "a send queue that stands still has no time limit");
+	h_live(20000);
+	answer_all(rpcs, ARRAY_SIZE(rpcs));
+	h_check_breaches();
+	h_end();
+}
+
+void h_flood_unaccepted(void)
+{
+	unaccepted(true);
+	unaccepted(false);
 }
 
 /* A device limits a send queue by its bytes, so that a lower grant fits than its attributes say. */

@@ -339,6 +339,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "flood", h_flood },
 	{ "flood_lost", h_flood_lost },
 	{ "flood_of_calls_lost", h_flood_of_calls_lost },
+	{ "flood_unaccepted", h_flood_unaccepted },
 	{ "short_queue", h_short_queue },
 	{ "no_queue", h_no_queue },
 	{ "encrypted_again", h_encrypted_again },

@@ -53,6 +53,7 @@ void h_pulled_beside_calls(void);
 void h_flood(void);
 void h_flood_lost(void);
 void h_flood_of_calls_lost(void);
+void h_flood_unaccepted(void);
 void h_short_queue(void);
 void h_no_queue(void);
 
