@@ -115,10 +115,8 @@ pub(super) unsafe fn parts<'a, T: Transport>(
     // SAFETY: By the safety requirements the request is embedded in a slot, and `rq_xprt` points to
     // the transport of that slot.
     unsafe {
-        (
-            Xprt::from_raw((*rqst).rq_xprt),
-            Rqst::from_raw(NonNull::new_unchecked(rqst)),
-        )
+        let xprt = Xprt::from_raw((*rqst).rq_xprt);
+        (xprt, Rqst::from_raw(NonNull::new_unchecked(rqst)))
     }
 }
 
@@ -130,13 +128,10 @@ pub(super) unsafe fn parts<'a, T: Transport>(
 unsafe extern "C" fn free_slot<T: Transport>(xprt: *mut raw::rpc_xprt, rqst: *mut raw::rpc_rqst) {
     // SAFETY: By the safety requirements the transport is alive, and the request is embedded in one
     // of its slots.
-    let (xprt, slot) = unsafe {
-        (
-            Xprt::<T>::from_raw(xprt),
-            Slot::<T>::from_rqst(NonNull::new_unchecked(rqst)),
-        )
-    };
-    slot.free(xprt);
+    unsafe {
+        let slot = Slot::<T>::from_rqst(NonNull::new_unchecked(rqst));
+        slot.free(Xprt::from_raw(xprt));
+    }
 }
 
 /// Allocates memory for call and reply. May sleep.
@@ -248,15 +243,10 @@ unsafe extern "C" fn send_request<T: Transport>(rqst: *mut raw::rpc_rqst) -> c_i
             xprt.data().send(xprt, rqst)
         }
     };
-    match sent {
-        Ok(()) => 0,
-        Err(error) => {
-            if error == SendError::Dropped {
-                xprt.force_disconnect();
-            }
-            error.to_errno()
-        }
+    if sent == Err(SendError::Dropped) {
+        xprt.force_disconnect();
     }
+    sent.map_or_else(SendError::to_errno, |()| 0)
 }
 
 /// Makes a task wait for its reply.
@@ -377,18 +367,13 @@ unsafe extern "C" fn connect<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut 
 /// # Safety
 ///
 /// SUNRPC calls this with a live transport of `T` and a live task that has a request on it.
-unsafe extern "C" fn timer<T: Transport>(xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
+unsafe extern "C" fn timer<T: Transport>(_xprt: *mut raw::rpc_xprt, task: *mut raw::rpc_task) {
     // SAFETY: SUNRPC passes a live transport and a live task with a request. A slot contains it,
     // because no other request waits for a reply. Only the task itself, which is the caller,
     // changes its flags and its deadline.
-    let (xprt, rqst, flags, deadline) = unsafe {
-        let rqst = NonNull::new_unchecked((*task).tk_rqstp);
-        (
-            Xprt::<T>::from_raw(xprt),
-            Rqst::from_raw(rqst),
-            u32::from((*task).tk_flags),
-            (*rqst.as_ptr()).rq_majortimeo,
-        )
+    let ((xprt, rqst), flags, deadline) = unsafe {
+        let (rqst, flags) = ((*task).tk_rqstp, u32::from((*task).tk_flags));
+        (parts::<T>(rqst), flags, (*rqst).rq_majortimeo)
     };
     // The condition of `rpc_check_timeout()`, which runs next: NFSv4 continues to wait while there
     // is a connection.

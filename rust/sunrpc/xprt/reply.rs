@@ -44,17 +44,15 @@ impl<T: Transport> Xprt<T> {
     /// }
     /// ```
     pub(crate) fn find(&self, xid: u32) -> Option<Pinned<'_, T>> {
-        let xprt = self.as_raw();
-        let _guard = QueueLock::new(self);
-        // SAFETY: The transport is alive, and `_guard` holds its `queue_lock`.
-        let rqst = NonNull::new(unsafe { raw::xprt_lookup_rqst(xprt, xid.to_be()) })?;
+        let guard = QueueLock::new(self);
+        // SAFETY: The transport is alive, and `guard` holds its `queue_lock`.
+        let rqst = NonNull::new(unsafe { raw::xprt_lookup_rqst(self.as_raw(), xid.to_be()) })?;
         // SAFETY: By the type invariants of `Xprt` a request that waits for a reply is embedded in
         // one of the transport's slots.
         let slot = unsafe { Slot::<T>::from_rqst(rqst) };
         if slot.claimed.get() {
             // A second reply is counted like a reply that matches no call.
-            // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
-            unsafe { (*xprt).stat.bad_xids += 1 };
+            guard.count_unmatched();
             return None;
         }
         // INVARIANT: Set under `queue_lock`, together with the pin.
@@ -70,27 +68,30 @@ impl<T: Transport> Xprt<T> {
     }
 }
 
-/// Holds a transport's `queue_lock`.
-struct QueueLock(*mut k::spinlock_t);
+/// Holds the `queue_lock` of a transport.
+struct QueueLock<'a, T: Transport>(&'a Xprt<T>);
 
-impl QueueLock {
-    /// Takes the lock. The transport must outlive the value.
-    fn new<T: Transport>(xprt: &Xprt<T>) -> Self {
+impl<'a, T: Transport> QueueLock<'a, T> {
+    /// Takes the lock.
+    fn new(xprt: &'a Xprt<T>) -> Self {
         // SAFETY: The transport is alive, and its lock initialised. All users of the lock run in
         // process context. No function of this module that creates a `QueueLock` holds another.
-        unsafe {
-            let lock = &raw mut (*xprt.as_raw()).queue_lock;
-            k::spin_lock(lock);
-            Self(lock)
-        }
+        unsafe { k::spin_lock(&raw mut (*xprt.as_raw()).queue_lock) };
+        Self(xprt)
+    }
+
+    /// Counts a message that matches no call.
+    fn count_unmatched(&self) {
+        // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`, which is held.
+        unsafe { (*self.0.as_raw()).stat.bad_xids += 1 };
     }
 }
 
-impl Drop for QueueLock {
+impl<T: Transport> Drop for QueueLock<'_, T> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: `new` took the lock; every user of this type borrows the transport for as long.
-        unsafe { k::spin_unlock(self.0) };
+        // SAFETY: The transport is alive, because the value borrows it. `new` took the lock.
+        unsafe { k::spin_unlock(&raw mut (*self.0.as_raw()).queue_lock) };
     }
 }
 
@@ -152,12 +153,7 @@ impl<'a, T: Transport> Pinned<'a, T> {
     /// Leaves the request pending, because the message is not a reply to it, and counts the message
     /// like a message that matches no call. Does not sleep. Takes `queue_lock`.
     pub(crate) fn disown(self) {
-        {
-            let _guard = QueueLock::new(self.xprt);
-            // SAFETY: The transport is alive; SUNRPC counts these under `queue_lock`.
-            unsafe { (*self.xprt.as_raw()).stat.bad_xids += 1 };
-        }
-        drop(self);
+        QueueLock::new(self.xprt).count_unmatched();
     }
 
     #[inline(always)]
