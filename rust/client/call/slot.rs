@@ -559,11 +559,8 @@ impl Contents {
     /// Marks the regions whose LOCAL_INV has completed, or whose queue pair is drained, so that
     /// they can be used again. Returns `false` if the peer can still reach a region.
     pub(super) fn mark_invalidated(&mut self) -> bool {
-        let mut all = true;
-        for region in &mut self.regions {
-            all &= region.invalidated();
-        }
-        all
+        let regions = self.regions.iter_mut();
+        regions.fold(true, |all, region| all & region.invalidated())
     }
 
     /// Returns the region that the last LOCAL_INV of the chain was posted for, if there is a chain.
