@@ -159,10 +159,9 @@ impl Transport for Client {
         }
     }
 
-    fn timer(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
-        // A swept slot is idle, and its call is sent over the next connection.
+    fn timer(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>, fails: bool) {
         if !fails {
-            rqst.slot().data().close_unless_idle();
+            fence::timed_out(xprt, &rqst);
         }
     }
 

@@ -302,6 +302,32 @@ fn await_invalidation(slot: &Slot, ep: Option<&Arc<Endpoint>>) {
     slot.wait_while(FOREVER, Locked::is_abandoned);
 }
 
+/// Handles a timeout of a call that does not end with it: orders the close of the connection over
+/// which the call was sent.
+///
+/// The slot is idle if the connection was closed already, or if the call was answered. SUNRPC may
+/// have refused that answer, and then waits for another one, which no server sends over the same
+/// connection. (RFC 2203 section 5.3.3.1: a reply with a wrong checksum is dropped.) The call keeps
+/// its credit meanwhile.
+pub(in crate::client) fn timed_out(xprt: &Xprt<Client>, rqst: &Rqst<'_, Client>) {
+    let slot: &Slot = rqst.slot().data();
+    let locked = slot.lock();
+    if !locked.is_idle() {
+        return locked.order_close();
+    }
+    let epoch = locked.epoch;
+    drop(locked);
+    // ORDERING: the slot comes first. A thread that handles a reply claims the request before it
+    // empties the slot, and ends the claim when SUNRPC no longer waits. A sweep empties the slot
+    // when the connection is no longer the present one.
+    if xprt.awaits_reply(rqst) {
+        let locked = slot.lock();
+        if locked.epoch == epoch {
+            locked.order_close();
+        }
+    }
+}
+
 /// Takes back a call that SUNRPC is about to encode again: waits until the peer can no longer reach
 /// its memory. A call that has been sent is not sent again over the same connection. May sleep.
 pub(in crate::client) fn withdraw(client: &Client, rqst: &Rqst<'_, Client>) {

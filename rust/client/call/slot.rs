@@ -196,14 +196,6 @@ impl Slot {
         drop(left);
     }
 
-    /// Orders the close of the connection over which the call was sent, unless the slot is idle.
-    pub(in crate::client) fn close_unless_idle(&self) {
-        let locked = self.lock();
-        if !locked.is_idle() {
-            locked.order_close();
-        }
-    }
-
     /// Gives the slot another send buffer, unless its connection was closed meanwhile.
     pub(super) fn replace_buffer(&self, buf: SendBuf, ep: &Endpoint) {
         let mut locked = self.lock();

@@ -66,6 +66,25 @@ impl<T: Transport> Xprt<T> {
             rqst: unsafe { Rqst::from_raw(rqst) },
         })
     }
+
+    /// Returns whether SUNRPC waits for a reply to a call that was sent over the present
+    /// connection, and no thread is handling a reply to the call. Only for the task of the call,
+    /// while it handles a timeout. Does not sleep. Takes `queue_lock`.
+    pub(crate) fn awaits_reply(&self, rqst: &Rqst<'_, T>) -> bool {
+        let _guard = QueueLock::new(self);
+        let (xprt, claimed) = (self.as_raw(), rqst.slot().claimed.get());
+        // SAFETY: Transport, request and task are alive. `RPC_TASK_NEED_RECV` changes under
+        // `queue_lock`, which `_guard` holds, and the other bits without a lock. The request's
+        // cookie does not change while its task handles a timeout. SUNRPC also reads the cookie of
+        // the transport without a lock.
+        unsafe {
+            let rqst = rqst.as_raw();
+            let state = (&raw const (*(*rqst).rq_task).tk_runstate).read_volatile();
+            let cookie = (&raw const (*xprt).connect_cookie).read_volatile();
+            let waits = state & (1 << raw::RPC_TASK_NEED_RECV) != 0;
+            waits && !claimed && (*rqst).rq_connect_cookie == cookie
+        }
+    }
 }
 
 /// Holds the `queue_lock` of a transport.

@@ -47,8 +47,8 @@
  *   refused.c		scenarios of work requests that the driver refuses
  *   held.c		scenarios of a device that is slow to send
  *   recall.c		scenarios of calls of the service to its requester
- *   class.c		scenarios of traffic classes
- *   ports.c		scenarios of several ports
+ *   timeout.c		scenarios of timeouts, also of calls whose reply SUNRPC has refused
+ *   class.c, ports.c	scenarios of traffic classes, and of several ports
  *   short.c		scenarios of connections that share too few pages for calls
  *   earlier.c		scenarios of what an earlier connection has left behind
  *   verifier.c	scenarios of verifiers whose length changes

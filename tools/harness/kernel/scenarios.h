@@ -114,6 +114,12 @@ void h_verifier_unexpected(void);
 void h_verifier_late(void);
 void h_verifier_outdated(void);
 
+/* --- timeout.c --- */
+void h_reply_refused(void);
+void h_reply_refused_and_short(void);
+void h_timeout_amid_reply(void);
+void h_timeout_amid_loss(void);
+
 /* --- called.c --- */
 void h_called_without_credit(void);
 void h_called_and_lost(void);
