@@ -49,6 +49,8 @@ use crate::raw;
 
 /// Maximum time to wait for rpcbind, in seconds.
 const BIND_TIMEOUT: u32 = 60;
+/// Minimum of `max_reconnect_timeout`, in seconds.
+const RECONNECT_MIN: u32 = 1;
 
 /// State of the connect protocol.
 ///
@@ -356,8 +358,8 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Implements the `set_connect_timeout` operation: NFSv4 wants to detect a dead server within
-    /// its lease time. Both timeouts are in jiffies, and can only become shorter. Takes
-    /// `transport_lock`.
+    /// its lease time. Both timeouts are in jiffies, and can only become shorter. Pauses between
+    /// attempts remain, whatever lease time the server announces. Takes `transport_lock`.
     pub(super) fn set_connect_timeout(&self, connect: usize, reconnect: usize) {
         // SAFETY: The transport is alive. `transport_lock` protects these members and
         // `XprtState::timeout`.
@@ -369,6 +371,7 @@ impl<T: Transport> Xprt<T> {
                 (*timeout).to_maxval = initval;
                 (*raw_xprt).connect_timeout = connect;
             }
+            let reconnect = reconnect.max(secs(RECONNECT_MIN));
             if reconnect < (*raw_xprt).max_reconnect_timeout {
                 (*raw_xprt).max_reconnect_timeout = reconnect;
             }

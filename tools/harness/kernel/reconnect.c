@@ -286,3 +286,55 @@ void h_broken_in_two(void)
 	h_rpc_free(rpc);
 	h_end();
 }
+
+/* The events of an attempt to connect that is refused: address, route, refusal. */
+#define EVENTS	3
+/* The most attempts in TRIED milliseconds. A pause takes at least a quarter of a second. */
+#define TRIED	8000
+#define MOST	(TRIED / 250)
+
+/* Counts the attempts to connect in TRIED milliseconds. There are MOST of them at the most. */
+static unsigned int attempts(void)
+{
+	unsigned int ms, events = 0;
+
+	for (ms = 0; ms < TRIED; ms += 10) {
+		while (h_cm_event_waits(NULL)) {
+			h_expect(++events <= EVENTS * MOST, "%u attempts in %u ms",
+				 events / EVENTS, ms);
+			h_cm_handle_event(NULL);
+			h_settle();
+		}
+		h_live(10);
+	}
+	return events / EVENTS;
+}
+
+/*
+ * NFSv4 passes the lease time of the server on as the longest time between two attempts. A server
+ * that announces 0, and then refuses, is not tried without pauses.
+ */
+void h_lease_of_zero(void)
+{
+	struct h_rpc *rpc;
+	unsigned int count;
+
+	h_begin();
+	h_connect();
+	h_xprt->ops->set_connect_timeout(h_xprt, 0, 0);
+	h_answer.refuse = true;
+	lose_connection();
+	h_cm_waits = true;
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	count = attempts();
+	u_say("%u attempts in %u ms", count, TRIED);
+	h_cm_waits = h_answer.refuse = false;
+	h_live(10 * 1000);
+	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}

@@ -300,6 +300,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "tested", h_tested },
 	{ "slow_in_two", h_slow_in_two },
 	{ "broken_in_two", h_broken_in_two },
+	{ "lease_of_zero", h_lease_of_zero },
 	{ "reads_late", h_reads_late },
 	{ "reads_late_and_lost", h_reads_late_and_lost },
 	{ "reads_late_and_many", h_reads_late_and_many },

@@ -13,6 +13,7 @@ void h_resized(void);
 void h_tested(void);
 void h_slow_in_two(void);
 void h_broken_in_two(void);
+void h_lease_of_zero(void);
 
 /* --- late.c --- */
 void h_reads_late(void);
