@@ -409,7 +409,8 @@ extern "C" fn enable_swap(_xprt: *mut raw::rpc_xprt) -> c_int {
 
 /// Why swap is refused, and the next step, as logged.
 const NO_SWAP: &str = "sending and reconnecting may need memory that swapping is to free; \
-    next: swap to a local device, or to a mount with proto=tcp";
+    next: swap to a local device, or to a mount with proto=tcp; \
+    if rmmod fails after umount, kill -9 the thread ADDRESS-manager of NFSv4";
 
 /// Reverts [`enable_swap`], which prepares nothing.
 extern "C" fn disable_swap(_xprt: *mut raw::rpc_xprt) {}
