@@ -144,9 +144,8 @@ impl Registry {
     fn remove(&self, id: u64) {
         let mut entries = self.entries.lock();
         let place = entries.iter().position(|entry| entry.id == id);
-        let removed = place.and_then(|place| entries.remove(place).ok());
+        let _removed = place.and_then(|place| entries.remove(place).ok());
         drop(entries);
-        drop(removed);
     }
 }
 
@@ -226,10 +225,9 @@ impl Registered {
         state.history.error = 0;
         state.failing = None;
         self.entry.planned.store(NEVER, Relaxed);
-        let earlier = state.take();
+        let _earlier = state.take();
         state.current = Some(conn);
         drop(state);
-        drop(earlier);
     }
 
     /// Records that the next attempt to connect begins in `delay` milliseconds. Any context.
@@ -258,8 +256,8 @@ impl Registered {
             state.history.lost = loss;
             state.since = Instant::now();
         }
+        // The connection is dropped without the lock.
         drop(state);
-        drop(lost);
     }
 }
 

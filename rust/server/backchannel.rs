@@ -135,7 +135,7 @@ impl BcXprt {
         let ep = self.endpoint();
         rqst.slot().data().abandon(|| {
             if let Some(ep) = &ep {
-                self.credits().given_up(ep.shared());
+                self.credits.given_up(ep.shared());
             }
         });
     }
@@ -170,7 +170,7 @@ fn send(xprt: &Xprt<BcXprt>, rqst: &Rqst<'_, BcXprt>) -> Result<(), SendError> {
     if !slot.begin(rqst.xid()) {
         return Err(SendError::Dropped);
     }
-    let requested = data.credits().requested();
+    let requested = data.credits.requested();
     let posted = xprt.post_or_wait(&SendError::Again, || {}, || post(&ep, rqst, requested));
     match posted {
         Ok(()) => rqst.mark_sent(),
@@ -204,7 +204,7 @@ pub(crate) fn answer(conn: &Conn, xprt: &XprtHandle<BcXprt>, bytes: &[u8]) {
     let Ok(header) = Message::decode_as(conn.version(), bytes, &Limits::NONE) else {
         return failure::report(conn, 0, RequesterBreach::BackwardForm);
     };
-    let (xid, credits) = (header.xid(), xprt.data().credits());
+    let (xid, credits) = (header.xid(), &xprt.data().credits);
     // The grant counts even if the call was aborted: it is the requester's latest grant.
     credits.granted(conn, xid, header.credits(), 1);
     match xprt.find(xid) {
@@ -239,7 +239,7 @@ fn complete(conn: &Conn, mut rqst: Pinned<'_, BcXprt>, header: &Message<'_>) {
 /// or never existed.
 fn unmatched(conn: &Conn, xprt: &XprtHandle<BcXprt>, xid: u32) {
     let late = xprt.slots().any(|slot| slot.data().answered(xid));
-    if !late && !xprt.data().credits().unmatched_answer(conn) {
+    if !late && !xprt.data().credits.unmatched_answer(conn) {
         failure::report(conn, xid, RequesterBreach::BackwardXid);
     }
 }

@@ -38,7 +38,7 @@ impl transport::Listener for Listener {
     }
 
     fn local(&self) -> SockAddr {
-        self.addr()
+        self.addr
     }
 
     fn next(&self) -> Option<Prepared> {

@@ -245,7 +245,7 @@ impl Budget {
     /// Removes the queue of a connection that is being closed. The pages for which the queue was
     /// resumed go to other queues.
     pub(crate) fn forget(&self, queue: &Arc<ReadyQueue>) {
-        let removed = self.change(|state| {
+        let _removed = self.change(|state| {
             let same = |other: &Waiting| Arc::ptr_eq(&other.queue, queue);
             let place = state.waiters.iter().position(same);
             let removed = place.map(|place| state.waiters.remove(place));
@@ -254,7 +254,6 @@ impl Budget {
             }
             removed
         });
-        drop(removed);
     }
 }
 

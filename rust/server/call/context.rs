@@ -382,8 +382,7 @@ impl Calls {
     #[cold]
     pub(crate) fn keep_empty(&self, mut store: KBox<Store>) {
         store.empty();
-        let refused = self.state.lock().stores.push_within_capacity(store);
-        drop(refused);
+        let _refused = self.state.lock().stores.push_within_capacity(store);
     }
 
     /// Drops the spare page lists for which `wanted` returns true, one by one.
@@ -415,8 +414,7 @@ impl Calls {
 
     /// Drops all spare page lists. From now on none is kept. May sleep.
     pub(crate) fn clear(&self) {
-        let stores = core::mem::take(&mut self.state.lock().stores);
-        drop(stores);
+        let _stores = core::mem::take(&mut self.state.lock().stores);
     }
 
     /// Counts a call as answered. Returns the credits for the header of the reply.

@@ -284,11 +284,9 @@ impl Watch {
     /// Stops watching a connection. May sleep.
     pub(crate) fn remove(&self, ep: &Arc<Endpoint>) {
         let mut connections = self.connections.lock();
-        let same = |other: &Arc<Endpoint>| Arc::ptr_eq(other, ep);
-        let place = connections.iter().position(same);
-        let removed = place.map(|place| connections.remove(place));
+        let place = connections.iter().position(|other| Arc::ptr_eq(other, ep));
+        let _removed = place.map(|place| connections.remove(place));
         drop(connections);
-        drop(removed);
     }
 
     /// Checks all connections. May sleep.

@@ -96,7 +96,8 @@ impl Drop for Served {
 
 /// A listening transport of the service.
 pub(crate) struct Listener {
-    addr: SockAddr,
+    /// The address, with the port.
+    pub(crate) addr: SockAddr,
     state: Arc<ListenerState>,
 }
 
@@ -145,11 +146,6 @@ impl Listener {
         // A request may have arrived before the listener was stored.
         state.request_work();
         Ok(Self { addr, state })
-    }
-
-    /// Returns the address, with the port.
-    pub(crate) fn addr(&self) -> SockAddr {
-        self.addr
     }
 
     /// Removes and returns the oldest connection that is ready to be accepted.
@@ -215,9 +211,9 @@ impl ListenerState {
         let listener = self.listener.lock().take();
         drop(listener);
         let mut backlog = self.backlog.lock();
-        let dropped = (backlog.xprt.take(), backlog.queue.take());
+        // The connections are dropped without the lock.
+        let _dropped = (backlog.xprt.take(), backlog.queue.take());
         drop(backlog);
-        drop(dropped);
     }
 
     /// Queues a connection for a thread of the service. Returns the connection if the listener is

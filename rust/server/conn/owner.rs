@@ -101,7 +101,7 @@ impl Owner {
     /// for backchannel calls.
     pub(crate) fn owes_answers(&self) -> bool {
         let xprt = self.0.backchannel.get();
-        xprt.is_some_and(|xprt| xprt.data().credits().left() == 0)
+        xprt.is_some_and(|xprt| xprt.data().credits.left() == 0)
     }
 
     /// Wakes the senders of backchannel calls: the send queue has space, or a buffer is free.
@@ -172,7 +172,7 @@ pub(crate) struct BcXprt {
     endpoint: SpinLock<Option<Arc<Endpoint>>>,
     /// The requester's credits for backchannel calls.
     #[pin]
-    credits: CallCredits,
+    pub(crate) credits: CallCredits,
 }
 
 impl BcXprt {
@@ -198,11 +198,6 @@ impl BcXprt {
     /// Takes the connection out, unless the transport was closed.
     pub(crate) fn take_endpoint(&self) -> Option<Arc<Endpoint>> {
         self.endpoint.lock().take()
-    }
-
-    /// Returns the requester's credits for backchannel calls.
-    pub(crate) fn credits(&self) -> &CallCredits {
-        &self.credits
     }
 }
 
