@@ -22,6 +22,8 @@ use kernel::workqueue::{
     self, new_delayed_work, DelayedWork, HasDelayedWork, HasWork, Work, WorkItem,
 };
 
+use crate::compat::this_module;
+
 /// An unbound workqueue with normal priority. It shares its workers with other unbound workqueues,
 /// such as SUNRPC's `rpciod`.
 ///
@@ -151,6 +153,26 @@ where
         let delayed = kernel::container_of!(work, bindings::delayed_work, work);
         let queued = bindings::cancel_delayed_work_sync(delayed);
         queued.then(|| Arc::from_raw(Arc::as_ptr(value)))
+    }
+}
+
+/// A reference to this module, which is not unloaded before the value is dropped. Code that drops
+/// the last one ends before the module is unloaded: the owner of a work item flushes it then.
+pub(crate) struct ModuleRef(());
+
+impl ModuleRef {
+    /// Takes a reference. Any context that ends before the module is unloaded.
+    pub(crate) fn new() -> Self {
+        // SAFETY: The module exists while its code runs.
+        unsafe { bindings::__module_get(this_module()) };
+        Self(())
+    }
+}
+
+impl Drop for ModuleRef {
+    fn drop(&mut self) {
+        // SAFETY: `new` took the reference, so the module exists.
+        unsafe { bindings::module_put(this_module()) };
     }
 }
 

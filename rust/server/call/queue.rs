@@ -5,7 +5,7 @@
 
 use kernel::prelude::*;
 use kernel::sync::atomic::{Atomic, Relaxed};
-use kernel::sync::{new_spinlock, Arc, SetOnce, SpinLock};
+use kernel::sync::{new_spinlock, Arc, SpinLock};
 
 use super::context::Call;
 use crate::rdma::recv::Held;
@@ -183,8 +183,6 @@ pub(crate) struct ReadyQueue {
     /// Whether only threads may fetch calls, for readers without the lock: the queue is stalled, or
     /// the requester bounds the RDMA Reads.
     threads_fetch: Atomic<bool>,
-    /// The transport, from when it is accepted.
-    pub(in crate::server) xprt: SetOnce<Handle<Connected>>,
 }
 
 struct ReadyState {
@@ -194,6 +192,19 @@ struct ReadyState {
     stalled: bool,
     /// The requester bounds the RDMA Reads of this side.
     bounded: bool,
+    /// The transport, from when it is accepted until its connection is given up. SUNRPC frees a
+    /// transport without a handle, and the connection may end much later.
+    xprt: Option<Handle<Connected>>,
+}
+
+impl ReadyState {
+    /// Wakes a thread of the service. Does not sleep.
+    #[inline(always)]
+    fn wake(&self) {
+        if let Some(xprt) = &self.xprt {
+            xprt.data_arrived();
+        }
+    }
 }
 
 /// The next thing that a thread of the service receives.
@@ -216,11 +227,11 @@ impl ReadyQueue {
             fetched: Ring::new(calls)?,
             stalled: false,
             bounded: false,
+            xprt: None,
         };
         let queue = pin_init!(Self {
             state <- new_spinlock!(state, "rpcrdma::ReadyQueue::state"),
             threads_fetch: Atomic::new(false),
-            xprt: SetOnce::new(),
         });
         Arc::pin_init(queue, GFP_KERNEL)
     }
@@ -240,25 +251,25 @@ impl ReadyQueue {
         Ok(())
     }
 
-    /// Returns the transport, once a thread of the service has accepted the connection.
-    pub(crate) fn xprt(&self) -> Option<&Handle<Connected>> {
-        self.xprt.as_ref()
+    /// Sets the transport, which a thread of the service accepts; or drops its handle, because its
+    /// connection is given up.
+    pub(in crate::server) fn set_xprt(&self, xprt: Option<Handle<Connected>>) {
+        self.state.lock().xprt = xprt;
     }
 
-    /// Wakes a thread of the service. Does not sleep.
-    #[inline(always)]
-    fn wake(&self) {
-        if let Some(xprt) = self.xprt() {
-            xprt.data_arrived();
-        }
+    /// Calls `act` with the transport, if there is one. Returns whether there is. `act` does not
+    /// sleep.
+    pub(crate) fn with_xprt(&self, act: impl FnOnce(&Handle<Connected>)) -> bool {
+        self.state.lock().xprt.as_ref().map(act).is_some()
     }
 
     /// Queues a message and wakes a thread. Returns the message if the queue has been closed by
     /// [`Self::clear`].
     #[inline(always)]
     pub(crate) fn push_message(&self, message: Held) -> Result<(), Held> {
-        self.state.lock().messages.push(message)?;
-        self.wake();
+        let mut state = self.state.lock();
+        state.messages.push(message)?;
+        state.wake();
         Ok(())
     }
 
@@ -266,8 +277,9 @@ impl ReadyQueue {
     /// [`Self::clear`].
     #[inline(always)]
     pub(crate) fn push_fetched(&self, call: KBox<Call>) -> Result<(), KBox<Call>> {
-        self.state.lock().fetched.push(call)?;
-        self.wake();
+        let mut state = self.state.lock();
+        state.fetched.push(call)?;
+        state.wake();
         Ok(())
     }
 
@@ -304,7 +316,7 @@ impl ReadyQueue {
     /// thread after it has stalled the queue.
     pub(crate) fn resume(&self) {
         if self.unstall() {
-            self.wake();
+            self.state.lock().wake();
         }
     }
 

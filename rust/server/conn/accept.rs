@@ -159,7 +159,7 @@ impl Prepared {
     /// `ENOTCONN` if the requester or the device is gone meanwhile, or another error of the
     /// connection manager. After an error the connection has been destroyed.
     pub(crate) fn accept(self, xprt: &SvcXprt<Connected>, net: u64) -> Result<Arc<Accepted>> {
-        let _ = self.owner.ready().xprt.populate(xprt.handle());
+        self.owner.ready().set_xprt(Some(xprt.handle()));
         // A connection that ends from now on finds the transport, which is then closed.
         if self.has_gone() {
             trace::server::accept_err(traced::peer(&self.owner), ENOTCONN.to_errno());

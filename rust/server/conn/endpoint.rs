@@ -33,6 +33,7 @@ use crate::server::call::queue::ReadyQueue;
 use crate::server::config::{Sizes, REGIONS_PER_READ};
 use crate::server::quirks::Quirks;
 use crate::wire::Segment;
+use crate::work::ModuleRef;
 
 /// The state of a connection that the completion worker and the threads of the service share.
 #[pin_data]
@@ -237,7 +238,8 @@ pub(crate) fn posted(conn: &Conn, result: Result<bool, Broken>) {
 
 /// A responder's connection. The endpoint is separate from the `svc_xprt`: when SUNRPC detaches the
 /// transport, a worker closes the connection, so that a device can be removed while the service is
-/// still processing calls.
+/// still processing calls. No thread of the service waits for that worker, which may wait for the
+/// device, the connection manager or the requester for long; SUNRPC may free the transport before.
 #[pin_data]
 pub(crate) struct Endpoint {
     #[pin]
@@ -250,6 +252,10 @@ pub(crate) struct Endpoint {
     pub(super) registered: SpinLock<Option<Registered>>,
     #[pin]
     close: Work<Endpoint>,
+    /// Dropped last. The transport no longer keeps the module loaded while the worker closes the
+    /// connection. Before the module is unloaded the workqueue is flushed, so the worker may drop
+    /// this value.
+    _module: ModuleRef,
 }
 
 kernel::impl_has_work! {
@@ -277,6 +283,7 @@ impl Endpoint {
                 silence <- new_spinlock!(Silence::default(), "rpcrdma::Endpoint::silence"),
                 registered <- new_spinlock!(None, "rpcrdma::Endpoint::registered"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
+                _module: ModuleRef::new(),
             }? Error),
             GFP_KERNEL,
         )
@@ -397,6 +404,9 @@ impl Accepted {
             ep.role().budget.forget(&ep.role().ready);
             // Nobody else reaches these pages now, and the queue pair may take long to drain.
             ep.role().calls.clear();
+            // SUNRPC frees the transport, which nobody needs any more, without waiting for the
+            // worker.
+            ep.role().ready.set_xprt(None);
             // The queue refuses an item that is queued already. That item suffices.
             let _ = self.service.workers.kernel().enqueue(ep);
         }

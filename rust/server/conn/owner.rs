@@ -41,9 +41,7 @@ struct Parties {
     listener: Arc<ListenerState>,
     #[pin]
     backchannel: Backchannel<XprtHandle<BcXprt>>,
-    /// The queue that knows the `svc_xprt` once a thread of the service has accepted the
-    /// connection. This field is dropped last: the `svc_xprt` keeps the module loaded, and thereby
-    /// everything that `accepted` and `listener` share.
+    /// The queue that knows the `svc_xprt` while a thread of the service may use the connection.
     ready: Arc<ReadyQueue>,
 }
 
@@ -114,9 +112,7 @@ impl Owner {
 
     /// Announces that the connection accepts replies again. Does not sleep.
     pub(crate) fn room_regained(&self) {
-        if let Some(xprt) = self.0.ready.xprt() {
-            xprt.room_regained();
-        }
+        self.0.ready.with_xprt(|xprt| xprt.room_regained());
     }
 }
 
@@ -135,11 +131,11 @@ impl conn::role::XprtRef for Owner {
     }
 
     /// Closes the transport. A connection without a transport is dropped by the worker of its
-    /// listener, or is not accepted, because its state is set before this is called.
+    /// listener, or is not accepted, because its state is set before this is called; or it is being
+    /// closed, and that worker does nothing.
     fn force_close(&self) {
-        match self.0.ready.xprt() {
-            Some(xprt) => xprt.close(),
-            None => self.0.listener.request_work(),
+        if !self.0.ready.with_xprt(|xprt| xprt.close()) {
+            self.0.listener.request_work();
         }
     }
 

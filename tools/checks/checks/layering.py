@@ -29,7 +29,7 @@ ROOMS: dict[str, set[str]] = {
     "compat": _KERNEL | {"raw"},
     "mem": _KERNEL | {"compat", "raw"},
     "text": _KERNEL,
-    "work": _KERNEL,
+    "work": _KERNEL | {"compat"},
     "rdma": _KERNEL | {"raw"} | _NEUTRAL,
     "sunrpc": _KERNEL | {"raw"} | _NEUTRAL,
     "observe": _KERNEL | {"compat", "raw", "wire", "proto", "text"},

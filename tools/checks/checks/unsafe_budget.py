@@ -18,7 +18,7 @@ BUDGET: dict[str, int] = {
     "raw": 2,
     "compat": 6,
     "mem": 48,
-    "work": 18,
+    "work": 20,
     "rdma": 192,
     "sunrpc": 400,
     "observe": 16,

@@ -496,7 +496,10 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	h_connections++;
 	h_qp = qp;
 	h_qp->class = id->qp ? h_answer.class : qp->class;
-	conclude(self, H_STEP_ANSWERED, RDMA_CM_EVENT_ESTABLISHED, RDMA_CM_EVENT_UNREACHABLE);
+	qp->unestablished = h_faults.unestablished;
+	if (!qp->unestablished)
+		conclude(self, H_STEP_ANSWERED, RDMA_CM_EVENT_ESTABLISHED,
+			 RDMA_CM_EVENT_UNREACHABLE);
 	return 0;
 }
 
@@ -509,6 +512,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	struct identifier *self = identifier_of(id);
 	struct h_qp *qp = container_of(id->qp, struct h_qp, ib);
 
+	h_await_establishment(qp);
 	if (!self->connected)
 		return -EINVAL;
 	self->connected = false;
@@ -541,9 +545,9 @@ void h_cm_disconnected(void)
 	}
 }
 
-void h_cm_lost(const struct h_qp *qp)
+void h_cm_report(const struct h_qp *qp, enum rdma_cm_event_type type)
 {
-	report(identifier_of(qp->id), RDMA_CM_EVENT_DISCONNECTED, 0);
+	report(identifier_of(qp->id), type, 0);
 }
 
 void h_cm_removed(const struct ib_device *device)

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of a peer whose host dies, over iWARP: the device of this host waits a minute for the
- * answer to an orderly close, as c4iw does, and the module does not.
+ * answer to an orderly close, as c4iw does, and the module does not. And of connections that the
+ * connection manager does not close before they are established: no thread of the service waits.
  */
+#include <linux/sunrpc/svc_xprt.h>
 #include "harness.h"
 
 /* Milliseconds within which the client connects again, and within which the watch closes. */
@@ -75,4 +77,61 @@ void h_orderly_served(void)
 	h_serve_begin();
 	h_serve_end();
 	h_expect(h_orderly_closes == 1, "a connection of a service that stops is reset");
+}
+
+/* Has a connection accepted that is not established. */
+static struct h_qp *accept_unestablished(void)
+{
+	over_iwarp();
+	h_load();
+	h_serve_start(1);
+	h_faults.unestablished = true;
+	h_cm_request();
+	h_settle();
+	h_expect(h_serve_connection(), "the connection is not accepted");
+	h_faults.unestablished = false;
+	return h_qp;
+}
+
+static void close_connection(void *closed)
+{
+	svc_xprt_close(h_serve_connection());
+	*(bool *)closed = true;
+}
+
+/*
+ * A thread of the service closes such a connection, and goes on. The connection ends when the
+ * connection manager lets it.
+ */
+void h_unestablished_closed(void)
+{
+	struct h_qp *qp = accept_unestablished();
+	unsigned int objects = h_objects();
+	bool closed = false;
+
+	h_spawn("a thread of the service", close_connection, &closed);
+	h_settle();
+	h_expect(closed, "a thread of the service waits for a peer");
+	h_expect(h_objects() == objects, "objects of a connection are gone that is not closed");
+	h_establish(qp);
+	h_settle();
+	h_expect(!h_objects(), "%u objects of a connection that is closed are left", h_objects());
+	h_cm_request();
+	h_settle();
+	h_serve(H_INLINE);
+	h_serve_end();
+}
+
+/* The service stops before such a connection has ended. The module stays until it has. */
+void h_unestablished_shut_down(void)
+{
+	struct h_qp *qp = accept_unestablished();
+
+	h_serve_stop();
+	h_expect(!h_serving(), "a service that stops waits for a peer");
+	h_expect(h_module_references() == 1, "there are %d references to the module",
+		 h_module_references());
+	h_establish(qp);
+	h_settle();
+	h_unload();
 }

@@ -30,7 +30,12 @@ struct h_faults {
 	u32 lonely;			/* a bit for each port from which the peer is not found */
 	void (*early)(struct h_qp *qp);	/* happens before a connection is accepted */
 	bool dead;			/* the peers of present connections answer nothing */
+	bool unestablished;		/* connections are established by h_establish() */
 };
+
+/* Establishes a connection. Over iWARP the connection manager closes it no earlier. */
+void h_establish(struct h_qp *qp);
+void h_await_establishment(const struct h_qp *qp);
 
 extern struct h_faults h_faults;
 extern u8 h_ack_timeout;	/* of the latest connection of a client; 0: the peer chooses it */

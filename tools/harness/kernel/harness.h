@@ -280,7 +280,7 @@ struct h_qp {
 	unsigned int rq_most;		/* the largest number that rq_len has had */
 	struct ib_qp_cap cap;
 	void (*event_handler)(struct ib_event *event, void *context);
-	bool drained, destroyed, broken;
+	bool drained, destroyed, broken, unestablished;
 	bool passive;			/* the peer has asked for the connection */
 	bool hold;			/* executes no work request while set */
 	bool late;			/* executes no RDMA Read while set, but what follows it */
@@ -308,8 +308,7 @@ void h_qp_unacknowledged(struct h_qp *qp);
 /* Delivers the next completion of the send queue. Returns false if there is none. */
 bool h_complete_send(struct h_qp *qp);
 bool h_complete_receive(struct h_qp *qp);
-/* Returns the work request of the next completion of the send queue, or NULL. */
-struct h_wr *h_next_signalled(struct h_qp *qp);
+struct h_wr *h_next_signalled(struct h_qp *qp);	/* that of the next completion; or NULL */
 void h_qp_error(struct h_qp *qp);
 /* Breaks the connection because the peer used a key that is not valid. */
 void h_qp_access_error(struct h_qp *qp);
@@ -330,7 +329,7 @@ void h_deliver(struct h_qp *qp, struct h_wr *wr);
 /* --- cm.c --- */
 bool h_run_cm(void);
 void h_cm_disconnected(void);
-void h_cm_lost(const struct h_qp *qp);	/* the same for a single connection */
+void h_cm_report(const struct h_qp *qp, enum rdma_cm_event_type type);	/* of one */
 void h_cm_removed(const struct ib_device *device);
 void h_cm_request(void);
 /* The peer's answer to a connection request. */
@@ -527,6 +526,7 @@ bool h_serving(void);
 void h_serve_begin(void);	/* loads the module, starts a service, connects to it */
 /* Sends a call, and delivers all completions until it is answered. */
 void h_serve(enum h_kind_number kind);
+void h_serve_stop(void);	/* stops the service, which need not end if a peer hinders it */
 void h_serve_end(void);		/* undoes h_serve_begin(), and checks that nothing is left */
 /* Returns the connection that the service accepted last; NULL if it has none. */
 struct svc_xprt *h_serve_connection(void);

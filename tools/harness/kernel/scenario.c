@@ -404,6 +404,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "dead_requester", h_dead_requester },
 	{ "orderly", h_orderly },
 	{ "orderly_served", h_orderly_served },
+	{ "unestablished_closed", h_unestablished_closed },
+	{ "unestablished_shut_down", h_unestablished_shut_down },
 	{ "class_requested", h_class_requested },
 	{ "class_accepted", h_class_accepted },
 	{ "class_listened", h_class_listened },

@@ -132,6 +132,8 @@ void h_dead_server(void);
 void h_dead_requester(void);
 void h_orderly(void);
 void h_orderly_served(void);
+void h_unestablished_closed(void);
+void h_unestablished_shut_down(void);
 
 /* --- class.c --- */
 void h_class_requested(void);

@@ -306,10 +306,15 @@ struct svc_xprt *h_serve_connection(void)
 	return list_first_entry_or_null(&service->sv_tempsocks, struct svc_xprt, xpt_list);
 }
 
-void h_serve_end(void)
+void h_serve_stop(void)
 {
 	h_spawn("nfsd stops", stop, NULL);
 	h_settle();
 	h_pass(10000);
+}
+
+void h_serve_end(void)
+{
+	h_serve_stop();
 	h_unload();
 }

@@ -260,15 +260,12 @@ static void need_all(bool slow)
 	u32 first, second;
 
 	begin_with(2 * CALL + 2);
-	/* The thread that closes a connection waits for the drain. */
-	h_serve_threads(2);
-	h_settle();
 	h_serve(H_WRITE_1M_SCATTERED);
 	closing = h_qp;
 	has = connect();
 	waits = connect();
 	closing->undrained = slow;
-	h_cm_lost(closing);
+	h_cm_report(closing, RDMA_CM_EVENT_DISCONNECTED);
 	h_settle();
 	h_expect(!slow || !closing->drained, "the queue pair was drained");
 	has->late = true;

@@ -5,6 +5,7 @@
 #include "harness.h"
 #include "limits.h"
 
+/* Threads that drain a queue pair, or wait until its connection is established. */
 static DECLARE_WAIT_QUEUE_HEAD(drains);
 
 static struct h_qp *pair_of(struct ib_qp *qp)
@@ -60,6 +61,18 @@ static void drain(struct ib_qp *ib, bool sends, bool receives)
 void h_drain_go(struct h_qp *qp)
 {
 	qp->undrained = false;
+	wake_up_all(&drains);
+}
+
+void h_await_establishment(const struct h_qp *qp)
+{
+	wait_event(drains, !h_iwarp || !qp->unestablished);
+}
+
+void h_establish(struct h_qp *qp)
+{
+	qp->unestablished = false;
+	h_cm_report(qp, RDMA_CM_EVENT_ESTABLISHED);
 	wake_up_all(&drains);
 }
 
