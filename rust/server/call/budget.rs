@@ -41,7 +41,7 @@ struct BudgetState {
     left: usize,
     /// The queues that have waited. Each is in the list once, and stays until its connection is
     /// closed, so that returning pages never drops the last reference to a queue.
-    waiters: KVec<Waiting>,
+    waiters: KVVec<Waiting>,
     /// Whether any of them waits.
     any_waits: bool,
     /// The index of the queue whose turn it is.
@@ -110,19 +110,17 @@ impl BudgetState {
     }
 
     /// Records that `queue` waits for `pages` pages. Returns how many pages its connection has
-    /// returned so far, and whether no queue waited before.
-    ///
-    /// # Errors
-    ///
-    /// `ENOMEM`.
-    fn add(&mut self, queue: &Arc<ReadyQueue>, pages: usize) -> Result<(usize, bool)> {
+    /// returned so far, and whether no queue waited before; `None` if the list is full.
+    fn add(&mut self, queue: &Arc<ReadyQueue>, pages: usize) -> Option<(usize, bool)> {
         if self.known(queue).is_none() {
-            self.waiters.push(Waiting::new(queue), GFP_ATOMIC)?;
+            self.waiters
+                .push_within_capacity(Waiting::new(queue))
+                .ok()?;
         }
-        let waited = core::mem::replace(&mut self.any_waits, true);
-        let known = self.known(queue).ok_or(ENOMEM)?;
+        let known = self.known(queue)?;
         known.wait(pages);
-        Ok((known.returned, !waited))
+        let returned = known.returned;
+        Some((returned, !core::mem::replace(&mut self.any_waits, true)))
     }
 
     /// Records that the connection of `queue` used `used` pages, and had returned `returned`
@@ -183,7 +181,7 @@ impl Budget {
     pub(crate) fn new(total: usize) -> Result<Arc<Self>> {
         let state = BudgetState {
             left: total,
-            waiters: KVec::new(),
+            waiters: KVVec::new(),
             any_waits: false,
             turn: 0,
         };
@@ -207,10 +205,31 @@ impl Budget {
         result
     }
 
+    /// Makes the list of queues longer. May sleep.
+    ///
+    /// # Errors
+    ///
+    /// `ENOMEM`.
+    #[cold]
+    fn enlarge(&self) -> Result {
+        let places = 2 * self.state.lock().waiters.len() + 8;
+        let mut waiters = KVVec::with_capacity(places, GFP_KERNEL)?;
+        // The lock is released before the other list is freed, which may sleep.
+        let mut state = self.state.lock();
+        // Another thread may have been faster.
+        if state.waiters.capacity() < places {
+            core::mem::swap(&mut waiters, &mut state.waiters);
+            for waiting in waiters.drain_all() {
+                drop(state.waiters.push_within_capacity(waiting));
+            }
+        }
+        Ok(())
+    }
+
     /// Resumes `queue` when pages are free; at once if `pages` may be taken and it is not another
     /// queue's turn. `used` returns how many the connection uses; its argument says whether the
     /// connections must return the pages that they have kept. A caller whose connection may be
-    /// closing checks that afterwards, and calls [`Self::forget`].
+    /// closing checks that afterwards, and calls [`Self::forget`]. May sleep.
     ///
     /// # Errors
     ///
@@ -222,7 +241,12 @@ impl Budget {
         queue: &Arc<ReadyQueue>,
     ) -> Result {
         let pages = pages.min(self.total);
-        let (returned, first) = self.change(|state| state.add(queue, pages))?;
+        let (returned, first) = loop {
+            if let Some(added) = self.change(|state| state.add(queue, pages)) {
+                break added;
+            }
+            self.enlarge()?;
+        };
         // Pages that become free from now on resume the queue. Pages that became free before are
         // found here.
         let used = used(first);

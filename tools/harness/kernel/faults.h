@@ -7,6 +7,9 @@
 
 struct h_qp;
 
+/* The most pages that are contiguous if memory is fragmented: all that the module may need. */
+#define H_FRAGMENTED 8
+
 /* The steps of making a connection, at this host. */
 enum h_step {
 	H_STEP_NONE, H_STEP_BIND, H_STEP_ADDRESS, H_STEP_RESOLVED, H_STEP_ROUTE, H_STEP_ROUTED,

@@ -64,7 +64,7 @@ void h_fuzz_remove(void)
 		return;
 	h_event("the device %s", there ? "goes" : "comes");
 	changing = true;
-	poor = !there && (h_failing_allocation || h_refused_size || h_fragmented);
+	poor = !there && (h_failing_allocation || h_refused_size || h_contiguous);
 	h_spawn("a change of devices", change_device, NULL);
 }
 
@@ -121,7 +121,7 @@ void h_fuzz_memory(void)
 		h_refused_mappings = how;
 		break;
 	case 2:
-		h_fragmented = how & 1;
+		h_contiguous = how & 1 ? H_FRAGMENTED : 0;
 		h_no_long_room = how & 2;
 		break;
 	case 3:
@@ -224,7 +224,7 @@ void h_fuzz_mend(void)
 	h_refused_size = 0;
 	h_most_regions = 0;
 	h_most_elements = 0;
-	h_fragmented = false;
+	h_contiguous = 0;
 	h_no_long_room = false;
 	h_answer = (struct h_answer) {
 		.send = 4096, .receive = 4096, .remote_invalidation = true, .two = h_fuzz_two,

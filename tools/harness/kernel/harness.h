@@ -140,8 +140,8 @@ struct h_allocations {
 extern struct h_allocations h_allocations;
 /* Allocations of the module's Rust code of at least this many bytes fail; 0: none fails. */
 extern size_t h_refused_size;
-/* There is no contiguous memory for more than eight pages. */
-extern bool h_fragmented;
+/* The most contiguous pages that there are; 0: there is no limit. */
+extern unsigned int h_contiguous;
 /* The number of an allocation, counted from now on, that fails; 0: none does. */
 extern unsigned int h_failing_allocation;
 /* The number of an allocation, counted from now on, that sleeps; 0: none does. */

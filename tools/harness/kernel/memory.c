@@ -55,7 +55,7 @@ void *__kmalloc_cache_node_noprof(struct kmem_cache *cache, gfp_t flags, int nod
 
 struct h_allocations h_allocations;
 size_t h_refused_size;
-bool h_fragmented;
+unsigned int h_contiguous;
 unsigned int h_failing_allocation;
 unsigned int h_sleeping_allocation;
 static bool asleep;
@@ -126,7 +126,7 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 void *krealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
 				 int node)
 {
-	if (h_fragmented && size > 8 * PAGE_SIZE)
+	if (h_contiguous && size > h_contiguous * PAGE_SIZE)
 		return NULL;
 	return resize(old, size, flags, __builtin_return_address(0));
 }

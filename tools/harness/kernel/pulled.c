@@ -113,13 +113,13 @@ void h_pulled_into_fragments(void)
 	struct h_rpc *rpc;
 
 	h_slots = 16384;
-	h_fragmented = true;
+	h_contiguous = H_FRAGMENTED;
 	begin();
 	rpc = h_rpc_new(H_READ_1M_ADJACENT);
 	h_rpc_run(rpc, &exposed);
 	h_rpc_free(rpc);
 	h_check_calm();
-	h_fragmented = false;
+	h_contiguous = 0;
 	h_end();
 }
 

@@ -111,7 +111,7 @@ void h_fragmented_calls(void)
 {
 	unsigned int kind;
 
-	h_fragmented = true;
+	h_contiguous = H_FRAGMENTED;
 	h_begin();
 	h_connect();
 	for (kind = 0; kind < H_KINDS; kind++) {
@@ -121,7 +121,7 @@ void h_fragmented_calls(void)
 		h_rpc_free(rpc);
 	}
 	h_check_calm();
-	h_fragmented = false;
+	h_contiguous = 0;
 	h_end();
 }
 
@@ -130,12 +130,12 @@ void h_fragmented_served(void)
 {
 	unsigned int i;
 
-	h_fragmented = true;
+	h_contiguous = H_FRAGMENTED;
 	h_serve_begin();
 	h_allocations = (struct h_allocations) {};
 	for (i = 0; i < 2 * H_KINDS; i++)
 		h_serve(i % H_KINDS);
-	h_fragmented = false;
+	h_contiguous = 0;
 	h_serve_end();
 }
 

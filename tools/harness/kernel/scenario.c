@@ -383,6 +383,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "kept_returned", h_kept_returned },
 	{ "kept_closing", h_kept_closing },
 	{ "short_of_replies", h_short_of_replies },
+	{ "short_for_many", h_short_for_many },
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },
 	{ "earlier_close", h_earlier_close },

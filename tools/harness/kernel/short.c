@@ -4,6 +4,7 @@
  * connections want, or pages that a connection keeps for its next calls.
  */
 #include <linux/mm.h>
+#include <linux/sunrpc/svc_xprt.h>
 #include "harness.h"
 
 #define LOOK	10000	/* milliseconds from one look of the watch to the next */
@@ -321,5 +322,52 @@ void h_short_of_replies(void)
 	release();
 	for (i = 0; i < ARRAY_SIZE(xids); i++)
 		h_expect(h_answered(xids[i]), "call %u is not answered", i);
+	h_serve_end();
+}
+
+/* Connections that wait in one round, and the rounds. */
+#define WAITING	40
+#define ROUNDS	2
+
+/* Has further connections wait for the page, and lets them have it. No two pages are contiguous. */
+static void wait_in_turn(void)
+{
+	struct h_qp *qps[WAITING];
+	u32 xids[WAITING], first;
+	unsigned int i, objects;
+
+	for (i = 0; i < WAITING; i++) {
+		qps[i] = connect();
+		/* SUNRPC closes the oldest of many connections that have named no file. */
+		svc_xprt_set_valid(h_serve_connection());
+	}
+	objects = h_objects();
+	has->late = true;
+	first = ask(has);
+	h_contiguous = 1;
+	for (i = 0; i < WAITING; i++)
+		xids[i] = ask(qps[i]);
+	h_contiguous = 0;
+	h_expect(h_objects() == objects, "a connection whose call waits is closed");
+	release();
+	h_expect(h_answered(first), "the call that has the page is not answered");
+	for (i = 0; i < WAITING; i++) {
+		h_qp = qps[i];
+		h_live(0);
+		h_expect(h_answered(xids[i]), "call %u waits for ever", i);
+	}
+}
+
+/* However many connections have waited, another one may wait as well, and none is closed. */
+void h_short_for_many(void)
+{
+	unsigned int i;
+
+	begin_with(1);
+	has = h_qp;
+	waits = connect();
+	for (i = 0; i < ROUNDS; i++)
+		wait_in_turn();
+	h_expect(!h_warnings, "%u connections are closed", h_warnings);
 	h_serve_end();
 }
