@@ -74,10 +74,12 @@ pub(crate) fn closed(peer: &dyn fmt::Display, why: &'static str) {
     usual! { pr_warn!("server: connection from {peer} closed: {why}\n") }
 }
 
-/// Logs that a call was refused because the DMA layer had no space for it for a minute.
+/// Logs that a call was refused because the DMA layer had no space for it for a minute: no bounce
+/// buffers, no addresses of an IOMMU, or no memory.
 pub(crate) fn no_space(peer: &dyn fmt::Display) {
+    let lack = "no DMA space for 60 s";
     usual! {
-        pr_warn!("server: call from {peer} refused: no bounce buffers for 60 s: raise swiotlb=\n")
+        pr_warn!("server: call from {peer} refused: {lack}; with bounce buffers, raise swiotlb=\n")
     }
 }
 
