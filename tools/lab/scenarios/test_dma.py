@@ -92,7 +92,7 @@ def test_full_pool(pair: Pair, tunables: Tunables) -> None:
     print(f"dd ended after {took:.0f} s")
     assert b"Input/output error" in done.stderr, done.stderr.decode()
     assert 55 < took < 100
-    assert "no bounce buffers for 60 s: raise swiotlb=" in pair.client.console()
+    assert "no bounce buffers or memory for 60 s: raise swiotlb=" in pair.client.console()
     pair.client.sh(f"echo short > {FILE} && sync -f {FILE}")
     assert pair.server.read("/srv/export/much") == "short\n"
     pair.umount()
