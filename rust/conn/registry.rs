@@ -48,7 +48,7 @@ pub(crate) struct Registry {
     /// The entries in any order. Their memory is allocated without I/O, because writeback may be
     /// waiting for the connection.
     #[pin]
-    entries: Mutex<KVec<Arc<Entry>>>,
+    entries: Mutex<KVVec<Arc<Entry>>>,
 }
 
 #[pin_data]
@@ -107,7 +107,7 @@ impl Registry {
         Arc::pin_init(
             pin_init!(Self {
                 last: Atomic::new(0),
-                entries <- new_mutex!(KVec::new(), "rpcrdma::Registry::entries"),
+                entries <- new_mutex!(KVVec::new(), "rpcrdma::Registry::entries"),
             }),
             GFP_KERNEL,
         )

@@ -62,7 +62,7 @@ struct Leases {
     removing: bool,
     count: usize,
     /// The handlers of leases, apart from those to which the removal was reported.
-    handlers: KVec<Arc<Changed>>,
+    handlers: KVVec<Arc<Changed>>,
 }
 
 impl LeasedDevice {
@@ -85,7 +85,7 @@ impl LeasedDevice {
         let leases = Leases {
             removing: false,
             count: 0,
-            handlers: KVec::new(),
+            handlers: KVVec::new(),
         };
         Arc::pin_init(
             pin_init!(Self {

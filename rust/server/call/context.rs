@@ -277,9 +277,9 @@ struct CallsState {
     /// The requester's credits.
     grant: Grant,
     /// Contexts that no call uses. None of them has a part to fetch.
-    free: KVec<KBox<Call>>,
+    free: KVVec<KBox<Call>>,
     /// Page lists that no call uses.
-    stores: KVec<KBox<Store>>,
+    stores: KVVec<KBox<Store>>,
 }
 
 /// Why a call is not served.
@@ -301,8 +301,8 @@ impl Calls {
         let state = CallsState {
             grant: Grant::new(credits, EXCESS),
             // CAST: `usize` has at least 32 bits.
-            free: KVec::with_capacity(credits as usize, GFP_KERNEL)?,
-            stores: KVec::with_capacity(credits as usize, GFP_KERNEL)?,
+            free: KVVec::with_capacity(credits as usize, GFP_KERNEL)?,
+            stores: KVVec::with_capacity(credits as usize, GFP_KERNEL)?,
         };
         let calls = pin_init!(Self {
             state <- new_spinlock!(state, "rpcrdma::Calls::state"),

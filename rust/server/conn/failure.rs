@@ -258,14 +258,14 @@ impl Endpoint {
 pub(crate) struct Watch {
     /// Memory for this vector is allocated without I/O.
     #[pin]
-    connections: Mutex<KVec<Arc<Endpoint>>>,
+    connections: Mutex<KVVec<Arc<Endpoint>>>,
 }
 
 impl Watch {
     /// Makes a watch without connections.
     pub(crate) fn new() -> impl PinInit<Self> {
         pin_init!(Self {
-            connections <- new_mutex!(KVec::new(), "rpcrdma::Watch::connections"),
+            connections <- new_mutex!(KVVec::new(), "rpcrdma::Watch::connections"),
         })
     }
 

@@ -2,7 +2,9 @@
 /*
  * Scenarios of allocations that fail, each of them in turn, and of memory that is not contiguous.
  */
+#include <linux/sunrpc/svc_xprt.h>
 #include "harness.h"
+#include "limits.h"
 
 /* Milliseconds in which a client tries to connect again. */
 #define PATIENCE	90000
@@ -135,6 +137,59 @@ void h_fragmented_served(void)
 	h_allocations = (struct h_allocations) {};
 	for (i = 0; i < 2 * H_KINDS; i++)
 		h_serve(i % H_KINDS);
+	h_contiguous = 0;
+	h_serve_end();
+}
+
+/* The most calls of a connection; connections, and those of them that stay. */
+#define MOST	16384
+#define MANY	600
+#define STAY	5
+
+/* Nor does a connection with the most calls. */
+void h_fragmented_most(void)
+{
+	h_contiguous = H_FRAGMENTED;
+	h_load();
+	h_limits_next()->max_qp_wr = 4 * MOST;
+	h_tune("max_requests", MOST);
+	h_serve_start(1);
+	h_cm_request();
+	h_settle();
+	h_expect(h_connections == 1, "a connection with %u calls is refused", MOST);
+	h_serve(H_READ_4K);
+	h_contiguous = 0;
+	h_serve_end();
+}
+
+/*
+ * Nor do the tables of all connections. The latest connections are served, and shown in the file
+ * `connections`.
+ */
+void h_fragmented_many(void)
+{
+	static struct h_qp *qps[MANY] H_SCRATCH;
+	unsigned int i, shown = 0;
+	const char *line;
+
+	h_load();
+	h_tune("max_requests", 4);
+	h_serve_start(1);
+	h_contiguous = 1;
+	for (i = 0; i < MANY; i++) {
+		h_cm_request();
+		h_settle();
+		h_expect(h_connections == i + 1, "connection %u is refused", i);
+		svc_xprt_set_valid(h_serve_connection());
+		qps[i] = h_qp;
+	}
+	h_serve(H_READ_4K);
+	for (i = 0; i < MANY - STAY; i++)
+		h_cm_report(qps[i], RDMA_CM_EVENT_DISCONNECTED);
+	h_settle();
+	for (line = h_file_read("connections"); (line = strstr(line, "role=server")); line++)
+		shown++;
+	h_expect(shown == STAY, "%u connections of %u are shown", shown, STAY);
 	h_contiguous = 0;
 	h_serve_end();
 }

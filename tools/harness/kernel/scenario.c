@@ -445,6 +445,8 @@ const struct h_scenario h_scenarios[] = {
 	{ "connect_without_memory_two", h_connect_without_memory_two },
 	{ "fragmented_calls", h_fragmented_calls },
 	{ "fragmented_served", h_fragmented_served },
+	{ "fragmented_most", h_fragmented_most },
+	{ "fragmented_many", h_fragmented_many },
 	{ "regions_few", h_regions_few },
 	{ "moved", h_moved },
 	{ "moved_served", h_moved_served },

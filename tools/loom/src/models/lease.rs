@@ -29,9 +29,9 @@ pub(crate) const MODEL: Model = Model {
 
 type Changed = dyn Fn(Change);
 /// A vector whose `push` takes flags.
-struct KVec<T>(Vec<T>);
+struct KVVec<T>(Vec<T>);
 
-impl<T> KVec<T> {
+impl<T> KVVec<T> {
     fn push(&mut self, value: T, _flags: ()) -> Result {
         self.0.push(value);
         Ok(())
@@ -46,7 +46,7 @@ impl<T> KVec<T> {
     }
 }
 
-impl<'a, T> IntoIterator for &'a KVec<T> {
+impl<'a, T> IntoIterator for &'a KVVec<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
 
@@ -68,7 +68,7 @@ fn device() -> Arc<LeasedDevice> {
         leases: Mutex::new(Leases {
             removing: false,
             count: 0,
-            handlers: KVec(Vec::new()),
+            handlers: KVVec(Vec::new()),
         }),
         unused: Completion::new(),
     })
