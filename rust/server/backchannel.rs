@@ -279,12 +279,8 @@ impl BcSlot {
     /// Handles the answer to the call with this XID. Returns whether that call was sent and not
     /// answered before.
     fn answered(&self, xid: u32) -> bool {
-        let mut unanswered = self.unanswered.lock();
-        let matches = *unanswered == Some(xid);
-        if matches {
-            *unanswered = None;
-        }
-        matches
+        let answered = self.unanswered.lock().take_if(|sent| *sent == xid);
+        answered.is_some()
     }
 
     /// Aborts the call. Calls `note` if the call was sent and not answered. The lock is held, so

@@ -91,10 +91,7 @@ impl Call {
         receive: u32,
         gfp: Flags,
     ) -> Result<KBox<Self>> {
-        let mut this = match free {
-            Some(context) => context,
-            None => Self::new(gfp)?,
-        };
+        let mut this = free.map_or_else(|| Self::new(gfp), Ok)?;
         this.xid = call.xid();
         this.receive = receive;
         this.version = call.version();
@@ -329,13 +326,9 @@ impl Calls {
         let more = more.map_err(|Excess| BeginError::Excess)?;
         let free = state.free.pop();
         drop(state);
-        match Call::begin(free, call, receive, GFP_KERNEL) {
-            Ok(context) => Ok((context, more)),
-            Err(_) => {
-                self.state.lock().grant.on_dropped();
-                Err(BeginError::NoMemory)
-            }
-        }
+        let begun = Call::begin(free, call, receive, GFP_KERNEL)
+            .inspect_err(|_| self.state.lock().grant.on_dropped());
+        Ok((begun.map_err(|_| BeginError::NoMemory)?, more))
     }
 
     /// Counts `call` and returns its context, if that requires neither allocating a context nor
@@ -351,10 +344,8 @@ impl Calls {
         }
         let (free, store) = (state.free.pop(), state.stores.pop());
         drop(state);
-        let begun = Call::begin(free, call, receive, GFP_NOWAIT);
-        if begun.is_err() {
-            self.state.lock().grant.on_dropped();
-        }
+        let begun = Call::begin(free, call, receive, GFP_NOWAIT)
+            .inspect_err(|_| self.state.lock().grant.on_dropped());
         Some((begun.ok()?, store))
     }
 

@@ -131,10 +131,7 @@ pub(crate) fn broken(conn: &Conn, qp: &QueuePair, error: &WcError) {
 /// Counts, traces and logs a failure that is a breach. A flush is not logged, because it only
 /// follows from the end of the connection.
 fn note(conn: &Conn, error: &WcError, breach: Option<RequesterBreach>) {
-    let Some(breach) = breach else {
-        return;
-    };
-    if count(conn, 0, breach) && !error.is_flush() {
+    if let Some(breach) = breach.filter(|&b| count(conn, 0, b) && !error.is_flush()) {
         log::closed(&conn.owner().peer(), breach.what());
     }
 }

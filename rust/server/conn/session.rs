@@ -78,23 +78,16 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
         let verdict = session.on_message(&message, now);
         (verdict, session.settled())
     });
-    if let Some((verdict, settled)) = &heard {
-        report(conn, bytes, &message, verdict);
-        if *settled == Some(Version::Two) {
-            note_requested(conn, &message);
-        }
-    }
-    conn.pump(qp);
-    let Some((verdict, _)) = heard else {
+    let Some((verdict, settled)) = heard else {
         return false;
     };
-    match verdict.take {
-        Take::Done | Take::Drop => true,
-        _ => {
-            let role = conn.role();
-            role.quirks.received((conn, qp, &role.in_flight), &message)
-        }
+    report(conn, bytes, &message, &verdict);
+    if settled == Some(Version::Two) {
+        note_requested(conn, &message);
     }
+    conn.pump(qp);
+    let role = conn.role();
+    verdict.take != Take::Deliver || role.quirks.received((conn, qp, &role.in_flight), &message)
 }
 
 /// Records the credits that a requester of version two requests. A requester that may have no other
@@ -135,13 +128,11 @@ pub(crate) fn decided(conn: &Conn, output: &Output) {
         Output::Void { .. } => {
             conn.with_session(|session, _| session.on_voided(session.terms().generation));
         }
-        // The watch posts larger Receives.
-        Output::Post { .. } | Output::Settled(_) => {}
-        Output::Room => {
-            if conn.role().requested.load(Relaxed) > 1 {
-                conn.with_session(|session, _| session.on_room());
-            }
+        Output::Room if conn.role().requested.load(Relaxed) > 1 => {
+            conn.with_session(|session, _| session.on_room());
         }
+        // The watch posts larger Receives.
+        Output::Post { .. } | Output::Settled(_) | Output::Room => {}
         // Only a client remembers its peers and sends calls. The connection sends messages.
         Output::Remember(_) | Output::Resend { .. } | Output::Send(_) | Output::Operated => {}
     }
