@@ -91,6 +91,7 @@ pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
         session::replied(ep);
         return Ok(());
     }
+    call.settle_marks(&message);
     let write = || write(ep, &message, (call, credits), &thresholds);
     let mut out = match write().or_else(|why| write_later(ep, Err(why), write)) {
         Ok(out) => out,

@@ -410,7 +410,47 @@ fn check_marks() -> Check {
     let mut none = Marks::default();
     none.add(0, 8, &Lists::EMPTY);
     ensure!(none.as_slice().is_empty(), "nothing noted");
+    check_settled()?;
     check_truncated()
+}
+
+/// A payload begins behind its length. NFSv4 marks the text of a link at its length.
+fn check_settled() -> Check {
+    // Length of a payload at 100, the words at 96 and at 100; where it begins.
+    const CASES: [(u32, Option<u32>, Option<u32>, u32); 9] = [
+        (5, Some(0), Some(5), 104),
+        (4095, Some(0), Some(4095), 104),
+        // A payload that begins with its own length.
+        (5, Some(5), Some(5), 100),
+        (5, Some(5), Some(0x6c69_6e6b), 100),
+        // Neither word is the length, or one is missing.
+        (5, Some(0), Some(6), 100),
+        (5, Some(0), None, 100),
+        (5, None, Some(5), 104),
+        // Longer than any link.
+        (4096, Some(0), Some(4096), 100),
+        (0, Some(0), Some(0), 100),
+    ];
+    let mut buf = [0; BUF];
+    let two = lists(&mut buf, &[&[8192], &[8192]], None)?;
+    for (len, before, at, start) in CASES {
+        let word = |offset| match offset {
+            96 => before,
+            100 => at,
+            9996 => Some(7),
+            _ => None,
+        };
+        let mut marks = Marks::new();
+        marks.add(100, len, &two);
+        marks.add(10_000, 7, &two);
+        let read = Mark {
+            start: 10_000,
+            len: 7,
+        };
+        marks.settle(word);
+        ensure!(marks.as_slice() == [Mark { start, len }, read], "settled");
+    }
+    Ok(())
 }
 
 /// A reply that ends before the end of a payload has been truncated, whether the payload has a

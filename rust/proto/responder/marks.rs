@@ -10,11 +10,17 @@
 //! A mark is never refused, even if its payload is longer than the chunk. Whether a reply can be
 //! sent is decided when all of it is encoded ([`Plan`](super::reply::Plan)): a payload that does
 //! not fit its chunk makes the reply ERR_CHUNK (RFC 8166 section 4.5.3).
+//!
+//! Each payload follows the word with its length. NFSv4 of Linux marks the text of a symbolic link
+//! at that word instead, and writes the word after it has marked the text ([`Marks::settle`]).
 
 use super::super::super::wire::Lists;
 
 /// The maximum number of write chunks in a call, and of marks. Calls with more chunks are refused.
 pub const MOST: usize = 8;
+
+/// The longest text of a symbolic link, in bytes.
+const LONGEST_LINK: u32 = 4095;
 
 /// A payload: bytes of the encoded reply, without their XDR padding.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,13 +42,17 @@ impl Mark {
 ///
 /// # Invariants
 ///
-/// `count <= MOST`, and each mark begins behind the start and not before the end of the one before.
+/// `count <= MOST`, and until they are settled, each mark begins behind the start and not before
+/// the end of the one before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Marks {
     marks: [Mark; MOST],
     count: usize,
     /// The furthest end of a payload that was marked, even if the mark was not kept.
     furthest: u32,
+    /// Not zero if a payload that was marked may be the text of a symbolic link. It is as long as
+    /// `furthest`, so that one store clears both.
+    short: u32,
 }
 
 impl Marks {
@@ -56,6 +66,7 @@ impl Marks {
         // INVARIANT: no marks are left.
         self.count = 0;
         self.furthest = 0;
+        self.short = 0;
     }
 
     /// Adds the payload at `start`. Marks at or behind `start` are removed, because the upper layer
@@ -65,6 +76,9 @@ impl Marks {
     pub fn add(&mut self, start: u32, len: u32, offered: &Lists<'_>) {
         let mark = Mark { start, len };
         self.furthest = self.furthest.max(mark.end());
+        if len <= LONGEST_LINK {
+            self.short = 1;
+        }
         while self
             .as_slice()
             .last()
@@ -87,6 +101,26 @@ impl Marks {
     /// upper layer has truncated the reply since.
     pub const fn truncated(&self, len: u32) -> bool {
         self.furthest > len
+    }
+
+    /// Settles where each payload of the encoded reply begins. `word` returns the word at an offset
+    /// of the reply. If a text is marked at the word with its length, it begins behind that word.
+    #[inline(always)]
+    pub fn settle(&mut self, word: impl Fn(u32) -> Option<u32>) {
+        if self.short != 0 {
+            self.settle_short(word);
+        }
+    }
+
+    #[cold]
+    fn settle_short(&mut self, word: impl Fn(u32) -> Option<u32>) {
+        let marks = self.marks.get_mut(..self.count).unwrap_or_default();
+        for mark in marks.iter_mut().filter(|mark| mark.len <= LONGEST_LINK) {
+            let is_len = |at| word(at) == Some(mark.len);
+            if !is_len(mark.start.wrapping_sub(4)) && is_len(mark.start) {
+                mark.start = mark.start.saturating_add(4);
+            }
+        }
     }
 
     /// Returns the marks, in ascending order.

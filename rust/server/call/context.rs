@@ -31,6 +31,7 @@ use crate::proto::responder::grant::{Excess, Grant};
 use crate::proto::responder::marks::{Mark, Marks};
 use crate::rdma::qp::{Completions, PostError, Qp};
 use crate::sunrpc::svc::receive::{Arriving, Payload};
+use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::wire::{Lists, Version};
 
 /// Capacity for the chunks of an ordinary call, in bytes. A call with more chunks allocates memory.
@@ -144,6 +145,16 @@ impl Call {
         };
         let lists = Lists::of_results(writes, self.has_reply_chunk.then_some(reply));
         self.marks.add(start, len, &lists);
+    }
+
+    /// Settles where each payload of the encoded reply begins.
+    #[inline(always)]
+    pub(crate) fn settle_marks(&mut self, reply: &XdrBuf<'_>) {
+        self.marks.settle(|at| {
+            let mut word = [0; 4];
+            let copied = reply.copy_to(at, &mut word);
+            copied.ok().map(|()| u32::from_be_bytes(word))
+        });
     }
 
     /// Returns whether the service truncated a reply of `len` bytes within a payload that it had

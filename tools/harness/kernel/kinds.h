@@ -14,6 +14,7 @@ struct h_kind {
 	u32 offset;			/* that of the client's payload in its first page */
 	bool silent;			/* there is no reply */
 	bool counted;			/* the last word of the arguments is the payload's length */
+	bool link;			/* nfsd marks it as it does the text of a link */
 };
 
 enum h_kind_number {

@@ -35,6 +35,24 @@ static void served(void)
 	h_serve_end();
 }
 
+/* Serves short payloads, which nfsd marks as those of a READ, or as the text of a link. */
+static void served_links(void)
+{
+	static const u32 lengths[] = { 5, 8, 63, 4095 };
+	struct h_kind kind = {
+		"link", .marked = true, .call_head = 80, .reply_head = 104,
+	};
+	unsigned int i;
+
+	h_serve_begin();
+	for (i = 0; i < 2 * ARRAY_SIZE(lengths); i++) {
+		kind.link = i % 2;
+		kind.receive_pages = lengths[i / 2];
+		h_serve(h_odd_kind(&kind));
+	}
+	h_serve_end();
+}
+
 /* The requester does not support remote invalidation. */
 static void served_without_invalidation(void)
 {
@@ -276,6 +294,7 @@ static void late_and_lost(void)
 
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
+	{ "served_links", served_links },
 	{ "served_without_invalidation", served_without_invalidation },
 	{ "both_kinds", h_both_kinds },
 	{ "both_kinds_two", h_both_kinds_two },

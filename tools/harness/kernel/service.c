@@ -71,17 +71,41 @@ static struct page **take_pages(struct svc_rqst *rqst, u32 len, u32 seed)
 	return pages;
 }
 
+/*
+ * Encodes a payload and its length, as NFSv4 of nfsd does the text of a symbolic link: the mark is
+ * at the word with the length, which is written afterwards.
+ */
+static void encode_link(struct svc_rqst *rqst, u32 len, u32 seed)
+{
+	struct xdr_stream *xdr = &rqst->rq_res_stream;
+	u32 at = xdr_stream_pos(xdr), padded = round_up(len, 4);
+	__be32 count = cpu_to_be32(len), zero = 0, *text;
+
+	h_expect(xdr_reserve_space(xdr, sizeof(count)), "there is no room for a length");
+	text = xdr_reserve_space(xdr, PAGE_SIZE);
+	h_expect(text, "there is no room for a link");
+	h_payload_fill((u8 *)text, 0, len, seed);
+	h_expect(!svc_encode_result_payload(rqst, at, len), "the link cannot be marked");
+	write_bytes_to_xdr_buf(xdr->buf, at, &count, sizeof(count));
+	at += sizeof(count);
+	xdr_truncate_encode(xdr, at + padded);
+	write_bytes_to_xdr_buf(xdr->buf, at + len, &zero, padded - len);
+	rqst->rq_next_page = xdr->page_ptr + 1;
+}
+
 /* Encodes the results. `serial` is that of the execution, and 0 for calls of the stand-in. */
 static void encode(struct svc_rqst *rqst, const struct h_kind *kind, u32 serial)
 {
 	struct xdr_stream *xdr = &rqst->rq_res_stream;
-	__be32 *p = xdr_reserve_space(xdr, kind->reply_head);
+	__be32 *p = xdr_reserve_space(xdr, kind->reply_head - 4 * kind->link);
 	u32 i, payload = kind->receive_pages, at, seed = be32_to_cpu(rqst->rq_xid) + serial;
 
 	h_expect(p, "there is no room for results");
 	*p++ = rqst->rq_xid;
 	for (i = 1; i < kind->reply_head / 4 - 1; i++)
 		*p++ = cpu_to_be32(seed);
+	if (kind->link)
+		return encode_link(rqst, payload, seed);
 	*p = cpu_to_be32(payload);
 	if (!payload)
 		return;
