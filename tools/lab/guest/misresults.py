@@ -189,6 +189,29 @@ def read_plus(link):
             yield f"65536 at {offset}, {form}", session.read_plus(offset, 65536, form)
 
 
+def read_link(link, length):
+    """Makes a symbolic link, and reads it by NFSv4 with a Write chunk; returns the outcome."""
+    name, path = b"target-%d" % length, (b"0123456789abcdef" * 64)[:length]
+    head = nfs_calls.symlink_head(link.xid(), link.directory(), name, length)
+    link.ask(head + path + bytes(-length % 4))
+    region = memory(link)
+    walk = nfs_calls.path4(b"export", b"hostile", name)
+    xid = link.xid()
+    body = nfs_calls.compound(xid, *walk, words(nfs_calls.V4_READLINK))
+    found, reply = link.judge(header(xid) + lists(writes=[[region.at()]]) + body, 20)
+    if found != ANSWERED:
+        return found
+    filled = reply.writes[0][0][1]
+    return ANSWERED if link.peek(region, 0, filled) == path else "another path"
+
+
+def links(link):
+    """Reads links by NFSv4 with a Write chunk, which Linux does not offer for them."""
+    after_grace(link)
+    for length in (5, 8, 63, 800):
+        yield f"link of {length}", read_link(link, length)
+
+
 def no_result(link):
     """Replies that the transport cannot send after nfsd has produced them, and honest work."""
     other = Link()
@@ -316,4 +339,5 @@ RESULTS = [
     ),
     Case(115, "bytes-of-others", others_bytes, ANSWERED),
     Case(124, "read-plus", read_plus, ANSWERED),
+    Case(125, "links", links, ANSWERED, "another path"),
 ]

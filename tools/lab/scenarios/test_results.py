@@ -91,6 +91,17 @@ def test_bytes_of_others(pair: Pair) -> None:
 @pytest.mark.full
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
+def test_links(pair: Pair) -> None:
+    """READLINK of NFSv4 returns the path by a Write chunk, and the stock server another path."""
+    requester.prepare(pair)
+    requester.play(pair, "125-links", LIMIT)
+    pair.server.sh("find /srv/export/hostile -type l -delete")
+
+
+@pytest.mark.server
+@pytest.mark.full
+@pytest.mark.breaks_rules
+@pytest.mark.rxe_only
 def test_read_plus(pair: Pair) -> None:
     """READ_PLUS returns the bytes of the file, inline and by either kind of chunk."""
     requester.prepare(pair)
