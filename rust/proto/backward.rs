@@ -2,9 +2,10 @@
 
 //! Calls in the backward direction: the server of a connection calls, its client answers.
 //!
-//! RFC 8167. A backward message is an RDMA_MSG with everything inline. Only the RPC message shows
-//! its direction. XIDs and credits of the two directions are independent of each other. The peer
-//! requests backward credits with its calls, and our replies grant them.
+//! RFC 8167. A backward message is an RDMA_MSG with everything inline. Its RPC message shows its
+//! direction, and in version two also its header. XIDs and credits of the two directions are
+//! independent of each other. The peer requests backward credits with its calls, and our replies
+//! grant them.
 
 use super::super::wire::message::Body;
 use super::super::wire::{Direction, Message, Proc, Version};
@@ -16,7 +17,7 @@ pub const CREDITS: u32 = 16;
 /// Why a call is not served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refusal {
-    /// The message is not an RDMA_MSG.
+    /// The message is not an RDMA_MSG, or its RPC message is neither a call nor a reply.
     Form,
     /// The message has chunks.
     Chunks,
@@ -46,12 +47,15 @@ impl Refusal {
     }
 }
 
-/// Returns whether a message is a call. A call that a requester receives belongs to the backward
+/// Returns whether a message that is not torn is a call: in version two by its header, which may
+/// have no RPC message behind it. A call that a requester receives belongs to the backward
 /// direction. The XID does not show this, since the two directions may use the same XIDs.
-#[inline]
 //= 8167-4-2 direction told by RPC message type
-pub const fn is_call(message: &Message<'_>) -> bool {
-    is_rpc_call(message.payload())
+pub fn is_call(message: &Message<'_>) -> bool {
+    match message.version() {
+        Version::One => is_rpc_call(message.payload()),
+        Version::Two => message.direction() == Some(Direction::Call),
+    }
 }
 
 /// Returns whether the header of a message names another direction than its RPC message does. In
@@ -109,6 +113,9 @@ pub fn message<'a>(message: &Message<'a>, max: u32) -> Result<&'a [u8], Refusal>
     };
     if !lists.is_empty() {
         return Err(Refusal::Chunks);
+    }
+    if Direction::of_rpc(payload).is_none() {
+        return Err(Refusal::Form);
     }
     plain(message.xid(), payload, max)
 }

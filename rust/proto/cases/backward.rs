@@ -82,6 +82,7 @@ pub fn check() -> Result<(), &'static str> {
     }
     check_forms()?;
     check_torn()?;
+    check_headers()?;
     check_answers()?;
     check_consequences()?;
     check_max()
@@ -110,6 +111,36 @@ fn check_torn() -> Result<(), &'static str> {
         let (bytes, len) = with_message(&PLAIN, XID, rpc, 40);
         let message = Message::decode(bytes.get(..len).unwrap_or(&[]), &Limits::NONE);
         ensure!(message.is_ok_and(|m| !is_torn(&m)), "version one");
+    }
+    Ok(())
+}
+
+/// In version two the header says whether a message is a call. No call is served whose RPC message
+/// is none.
+fn check_headers() -> Result<(), &'static str> {
+    use Refusal::{Form, Xid};
+    // Message type, direction of the header, XID and direction in the RPC message, its length;
+    // verdict.
+    type Case = (u8, u8, (u32, u32), usize, Option<Result<usize, Refusal>>);
+    const CASES: [Case; 7] = [
+        (0, 0, (XID, 0), 40, Some(Ok(40))),
+        (0, 1, (XID, 1), 40, None),
+        // No inline message.
+        (1, 0, (XID, 0), 0, Some(Err(Form))),
+        (1, 1, (XID, 0), 0, None),
+        // Neither a call nor a reply, and too short for either.
+        (0, 0, (XID, 7), 40, Some(Err(Form))),
+        (0, 0, (XID, 0), 7, Some(Err(Form))),
+        (0, 0, (5, 0), 40, Some(Err(Xid))),
+    ];
+    for (proc, said, (xid, rpc), len, verdict) in CASES {
+        let mut two = in_version_two(&PLAIN, said);
+        two[7] = 2;
+        two[15] = proc;
+        let header = two.get(..32).unwrap_or(&[]);
+        let (bytes, end) = with_message(header, xid, rpc, len);
+        let judged = judge(bytes.get(..end).unwrap_or(&[]), 4096);
+        ensure!(judged == verdict, "call in version two");
     }
     Ok(())
 }

@@ -76,6 +76,46 @@ void h_malformed_replies(void)
 	h_end();
 }
 
+/*
+ * Calls of the server in version two: in RDMA2_NOMSG, with RPC messages of 0, 4 and 8 bytes, the
+ * last of which is neither a call nor a reply.
+ */
+static const struct form calls_in_two[] = {
+	{ 32, { 0, 2, 1, 1 } },
+	{ 32, { 0, 2, 1, 0 } },
+	{ 36, { 0, 2, 1, 0 } },
+	{ 40, { 0, 2, 1, 0, [9] = 7 } },
+};
+
+/* The client drops them: they answer no call, whatever their XID, and grant nothing. */
+void h_malformed_in_two(void)
+{
+	unsigned int i;
+
+	h_answer.two = true;
+	h_begin();
+	h_connect();
+	for (i = 0; i < ARRAY_SIZE(calls_in_two); i++) {
+		struct form form = calls_in_two[i];
+		struct h_rpc *rpc = h_rpc_new(H_INLINE);
+
+		h_rpc_start(rpc, 0);
+		h_expect(h_peer_call(rpc->xid), "call %u is not sent", i);
+		form.words[0] = rpc->xid;
+		form.words[8] = rpc->xid;
+		send(&form);
+		h_expect(h_window() == h_grant, "message %u grants %u credits", i, h_window());
+		h_expect(!rpc->released, "message %u ends the RPC with %d", i, rpc->status);
+		h_expect(h_breaches("backward_call") == i + 1, "message %u is no breach", i);
+		h_answer_call(h_peer_call(rpc->xid), &plain);
+		h_live(0);
+		h_rpc_check(rpc);
+		h_rpc_free(rpc);
+	}
+	h_expect(!h_disconnects, "the connection is closed");
+	h_end();
+}
+
 /* A malformed reply whose XID is that of a call fails this call. The next one is served. */
 void h_malformed_answers(void)
 {

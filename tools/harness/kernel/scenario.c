@@ -446,6 +446,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "recall_shortly_answered", h_recall_shortly_answered },
 	{ "recall_grants", h_recall_grants },
 	{ "malformed_replies", h_malformed_replies },
+	{ "malformed_in_two", h_malformed_in_two },
 	{ "malformed_answers", h_malformed_answers },
 	{ "malformed_calls", h_malformed_calls },
 	{ "short_callbacks", h_short_callbacks },

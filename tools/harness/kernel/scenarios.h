@@ -168,6 +168,7 @@ void h_recall_grants(void);
 
 /* --- malformed.c --- */
 void h_malformed_replies(void);
+void h_malformed_in_two(void);
 void h_malformed_answers(void);
 void h_malformed_calls(void);
 void h_short_callbacks(void);
