@@ -3,9 +3,10 @@
 //! The peers that support version one only, as earlier connections have shown.
 //!
 //! All connections share one table, which outlives them: a mount with several connections, or one
-//! that is made again, tries version two once. An entry expires, since a peer's software may
-//! change. The table has a fixed number of entries; a new one replaces the entry that expires
-//! first. The administrator can list and clear it.
+//! that is made again, tries version two once. One incident may end the negotiations of several
+//! connections, so doubts that closely follow each other count once. An entry expires, since a
+//! peer's software may change. The table has a fixed number of entries; a new one replaces the
+//! entry that expires first. The administrator can list and clear it.
 
 use super::version::Memory;
 
@@ -14,6 +15,9 @@ pub const CAPACITY: usize = 16;
 
 /// The validity of an entry in milliseconds: ten minutes.
 pub const TTL_MS: u64 = 600_000;
+
+/// The least time between two doubts about a peer that count as two, in milliseconds.
+pub const APART_MS: u64 = 10_000;
 
 /// The name of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +42,7 @@ pub struct Entry {
     pub one_only: bool,
 }
 
-/// The table. The caller chooses the clock and its unit; the clock has to be monotonic.
+/// The table. The caller chooses the clock, which is monotonic and counts milliseconds.
 #[derive(Debug)]
 pub struct Peers {
     entries: [Option<Entry>; CAPACITY],
@@ -60,12 +64,16 @@ impl Peers {
     /// Stores the knowledge that a connection has gained about a peer. It is valid for `ttl`.
     //= V2-5.2-1 connection lost right after refusing
     pub fn note(&mut self, key: &Key, memory: Memory, now: u64, ttl: u64) {
-        let known = self.entries(now).any(|entry| entry.key == *key);
+        let known = self.entries(now).find(|entry| entry.key == *key).copied();
+        let noted = |entry: &Entry| entry.until.saturating_sub(ttl);
+        let is_recent = |entry: &Entry| now < noted(entry).saturating_add(APART_MS);
         let one_only = match memory {
             Memory::Forget => None,
             Memory::OneOnly => Some(true),
+            // Both may be of one incident.
+            Memory::Doubt if known.as_ref().is_some_and(is_recent) => return,
             // The second negotiation that did not end.
-            Memory::Doubt => Some(known),
+            Memory::Doubt => Some(known.is_some()),
         };
         // The peer's own entry, or a free one, or the one that expires first.
         let rank = |slot: &Option<Entry>| match slot {
@@ -73,7 +81,7 @@ impl Peers {
             other => (1, other.map_or(0, |entry| entry.until)),
         };
         let slot = self.entries.iter_mut().min_by_key(|slot| rank(slot));
-        if let Some(slot) = slot.filter(|_| known || one_only.is_some()) {
+        if let Some(slot) = slot.filter(|_| known.is_some() || one_only.is_some()) {
             *slot = one_only.map(|one_only| Entry {
                 key: *key,
                 until: now.saturating_add(ttl),

@@ -4,7 +4,7 @@
 
 use super::super::super::wire::message::ErrorBody;
 use super::super::super::wire::{Direction, EncodeError, Limits, ListProc, Message, Version};
-use super::super::peers::{Key, Peers, CAPACITY};
+use super::super::peers::{Key, Peers, APART_MS, CAPACITY, TTL_MS};
 use super::super::version::{answer, Answer, Cause, Memory, Negotiation, Progress, Setting};
 use super::ensure;
 
@@ -281,17 +281,33 @@ fn check_peers() -> Check {
     }
     peers.note(&key(1), Memory::Forget, 100, 60);
     ensure!(!known(&peers, &key(1), 101), "forgotten");
-    peers.note(&key(1), Memory::Doubt, 100, 60);
-    ensure!(!known(&peers, &key(1), 101), "one doubt");
-    ensure!(peers.entries(101).count() == 1, "listed");
-    peers.note(&key(1), Memory::Doubt, 110, 60);
-    ensure!(known(&peers, &key(1), 111), "second doubt");
-    ensure!(peers.entries(111).count() == 1, "listed once");
-    ensure!(known(&peers, &key(1), 169), "second doubt lasts");
-    ensure!(peers.entries(169).count() == 1, "listed to the end");
-    ensure!(peers.entries(170).count() == 0, "listed no longer");
-    peers.note(&key(1), Memory::Doubt, 200, 60);
-    ensure!(!known(&peers, &key(1), 201), "a doubt expires");
+    check_doubts()
+}
+
+/// The second doubt means version one, unless it may be of the same incident as the first.
+fn check_doubts() -> Check {
+    let mut peers = Peers::new();
+    let mut doubt = |now| {
+        peers.note(&key(1), Memory::Doubt, now, TTL_MS);
+        let known = |now| peers.is_one_only(&key(1), now);
+        (known(now), peers.entries(now).map(|e| e.until).next())
+    };
+    let (first, second) = (100u64, 100u64.saturating_add(APART_MS));
+    let end = |now: u64| Some(now.saturating_add(TTL_MS));
+    ensure!(doubt(first) == (false, end(first)), "one doubt");
+    ensure!(doubt(first) == (false, end(first)), "the same incident");
+    let last = second.saturating_sub(1);
+    ensure!(doubt(last) == (false, end(first)), "its last doubt");
+    ensure!(doubt(second) == (true, end(second)), "second doubt");
+    let third = second.saturating_add(1);
+    ensure!(doubt(third) == (true, end(second)), "same incident again");
+    let later = third.saturating_add(APART_MS);
+    ensure!(doubt(later) == (true, end(later)), "third doubt");
+    let over = later.saturating_add(TTL_MS);
+    ensure!(doubt(over) == (false, end(over)), "a doubt expires");
+    ensure!(peers.entries(over).count() == 1, "listed once");
+    peers.note(&key(1), Memory::OneOnly, over, TTL_MS);
+    ensure!(peers.is_one_only(&key(1), over), "no doubt any more");
     Ok(())
 }
 

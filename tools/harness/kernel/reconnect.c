@@ -5,6 +5,8 @@
 /* The most objects that a further connection may allocate, and the size of the largest. */
 #define OBJECTS	12
 #define LARGEST	1024
+/* A time in milliseconds within which a client has connected again. */
+#define SOON	4000
 
 static const struct h_reply plain;
 
@@ -250,6 +252,38 @@ void h_slow_in_two(void)
 	h_expect(h_connections == 3, "%u connections were made", h_connections);
 	known = h_file_read("peers");
 	h_expect(known && !*known, "a slow server is known as %s", known);
+	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
+	h_expect(h_peer_call(rpc->xid)->version == 2, "the call is not sent in version two");
+	h_answer_call(h_peer_call(rpc->xid), &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
+/*
+ * Such a server closes two connections within seconds before it has answered. That may have been
+ * one incident, as for the connections of a mount, so that the client tries version two again.
+ */
+void h_doubted_in_two(void)
+{
+	struct h_rpc *rpc;
+	const char *known;
+	unsigned int i;
+
+	h_answer.two = true;
+	h_begin();
+	rpc = h_rpc_new(H_INLINE);
+	h_rpc_start(rpc, 0);
+	for (i = 1; i <= 2; i++) {
+		h_live(SOON);
+		h_expect(h_connections == i, "%u connections were made", h_connections);
+		h_expect(h_peer_call(rpc->xid), "the call is not sent");
+		h_cm_disconnected();
+	}
+	h_live(SOON);
+	known = h_file_read("peers");
+	h_expect(known && strstr(known, " doubt "), "the server is known as '%s'", known);
 	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
 	h_expect(h_peer_call(rpc->xid)->version == 2, "the call is not sent in version two");
 	h_answer_call(h_peer_call(rpc->xid), &plain);

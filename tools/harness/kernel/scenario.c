@@ -318,6 +318,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "resized", h_resized },
 	{ "tested", h_tested },
 	{ "slow_in_two", h_slow_in_two },
+	{ "doubted_in_two", h_doubted_in_two },
 	{ "broken_in_two", h_broken_in_two },
 	{ "lease_of_zero", h_lease_of_zero },
 	{ "reads_late", h_reads_late },

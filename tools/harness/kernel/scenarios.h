@@ -12,6 +12,7 @@ void h_grant_before_use(void);
 void h_resized(void);
 void h_tested(void);
 void h_slow_in_two(void);
+void h_doubted_in_two(void);
 void h_broken_in_two(void);
 void h_lease_of_zero(void);
 

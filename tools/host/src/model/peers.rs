@@ -6,7 +6,7 @@ use std::vec::Vec;
 
 use super::operations::decode;
 use super::Input;
-use crate::proto::peers::{Key, Peers};
+use crate::proto::peers::{Key, Peers, APART_MS};
 use crate::proto::version::{answer, Answer, Cause, Memory, Negotiation, Progress, Setting};
 use crate::proto::xchar::{Fault, Peer, Receives};
 use crate::wire::message::ErrorBody;
@@ -21,15 +21,16 @@ const PEER: Key = Key {
 
 /// Runs a requester and a peer of any kind over many connections. Checks that no more than one
 /// message is sent before the first answer, that no third version is used, and that no more than
-/// two connections in a row end without a version.
+/// two incidents in a row end connections without a version.
 pub fn negotiation(data: &[u8]) {
     let mut i = Input::new(data);
     let ttl = 1 + u64::from(i.number());
     let mut peers = Peers::new();
     let mut now = 0u64;
     while !i.is_empty() {
-        now += u64::from(i.byte());
-        let valid = peers.entries(now).next().is_some();
+        now += 100 * u64::from(i.byte());
+        let apart = |until| now + ttl >= until + APART_MS;
+        let valid = peers.entries(now).any(|e| e.one_only || apart(e.until));
         let known = peers.is_one_only(&PEER, now);
         let mut n = Negotiation::new(Setting::Two.first_version(false, known), false);
         assert_eq!(n.settled(), known.then_some(Version::One));
@@ -37,7 +38,7 @@ pub fn negotiation(data: &[u8]) {
         if let Some(memory) = memory {
             peers.note(&PEER, memory, now, ttl);
         }
-        // The second negotiation in a row that does not end is the last one.
+        // The second incident in a row is the last one.
         let last = valid && memory == Some(Memory::Doubt);
         assert!(!last || peers.is_one_only(&PEER, now));
         assert!(memory != Some(Memory::OneOnly) || peers.is_one_only(&PEER, now));
