@@ -90,13 +90,16 @@ fn take(conn: &Conn, qp: &QueuePair, bytes: &[u8]) -> bool {
     verdict.take != Take::Deliver || role.quirks.received((conn, qp, &role.in_flight), &message)
 }
 
-/// Records the credits that a requester of version two requests. A requester that may have no other
-/// Receives is granted one credit less, which leaves one Receive for an operation.
+/// Records the credits that a requester of version two requests with its calls, or with the
+/// operation that begins the connection. A requester that may have no other Receives is granted one
+/// credit less, which leaves one Receive for an operation.
 fn note_requested(conn: &Conn, message: &Message<'_>) {
-    let role = conn.role();
+    let (role, credits) = (conn.role(), message.credits());
     let asks = message.version() == Version::Two && message.direction() == Some(Direction::Call);
-    if asks && role.requested.load(Relaxed) != u32::MAX {
-        let requested = message.credits().min(u32::MAX - 1);
+    let noted = role.requested.load(Relaxed);
+    let counts = message.lists().is_some() || noted == 0 && credits > 1;
+    if asks && counts && noted != u32::MAX {
+        let requested = credits.min(u32::MAX - 1);
         role.requested.store(requested, Relaxed);
         role.calls.grant_below(requested);
     }

@@ -362,6 +362,34 @@ static void count_operation(void)
 	end();
 }
 
+/*
+ * A requester may have a Receive for each credit and no other. The credits in its calls are what it
+ * requests, and those in its operations are not.
+ */
+static void request_credits(void)
+{
+	/* UPD_XCHAR with one credit: the size of its Receives is 8192 bytes. */
+	const u32 words[] = { 0x5150, 2, 1, H_TWO_OPTIONAL, 0, 4, 16, 1, 4, 8192, 0 };
+	u8 bytes[sizeof(words)];
+	struct h_writer out = { bytes };
+	unsigned int i;
+	u32 granted;
+
+	h_answer.two = true;
+	h_answer.bare = true;
+	h_requester_two = true;
+	h_serve_begin();
+	granted = h_granted;
+	h_expect(granted > 1, "%u credits are granted", granted);
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, bytes, out.len, 0);
+	h_live(0);
+	h_serve(H_INLINE);
+	h_expect(h_granted == granted, "%u credits are granted, not %u", h_granted, granted);
+	h_serve_end();
+}
+
 const struct h_scenario h_growth_scenarios[] = {
 	{ "grow", grow },
 	{ "grow_at_work", grow_at_work },
@@ -377,5 +405,6 @@ const struct h_scenario h_growth_scenarios[] = {
 	{ "lower_while_mapping", lower_while_mapping },
 	{ "lower_while_replying", lower_while_replying },
 	{ "count_operation", count_operation },
+	{ "request_credits", request_credits },
 	{}
 };

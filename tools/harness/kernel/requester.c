@@ -77,6 +77,7 @@ static u32 key_of(const struct call *call)
 }
 
 enum h_offer h_offer;
+bool h_requester_two;
 
 /* Results that are not DDP-eligible are all in the reply chunk. */
 static bool has_write_chunk(const struct call *call)
@@ -134,9 +135,11 @@ static void put_header(struct h_writer *out, const struct call *call, u32 positi
 	u32 i;
 
 	h_put(out, call->xid);
-	h_put(out, 1);
+	h_put(out, 1 + h_requester_two);
 	h_put(out, CREDITS);
 	h_put(out, call->readable && !position);
+	if (h_requester_two)
+		h_put(out, 0);
 	for (i = 0; i < segments() && call->readable; i++) {
 		h_put(out, 1);
 		h_put(out, position);
@@ -388,11 +391,13 @@ static void check_header(struct h_cursor *in, const struct call *call)
 {
 	const struct h_kind *kind = call->kind;
 
-	expect(in, 1, "the version");
+	expect(in, 1 + h_requester_two, "the version");
 	h_granted = h_word(in);
 	if (!h_granted)
 		h_violation("a reply grants no credit");
 	expect(in, is_long(call), "the type");
+	if (h_requester_two)
+		expect(in, 1, "the direction");
 	expect(in, 0, "the read list");
 	check_chunk(in, call, has_write_chunk(call), kind->receive_pages);
 	if (has_write_chunk(call))
@@ -560,6 +565,8 @@ void h_requester_receive(const struct h_qp *qp, const void *message, u32 len, u3
 		configured = true;
 		return;
 	}
+	if (h_requester_two && get_unaligned_be32(message + 12) == H_TWO_OPTIONAL)
+		return;
 	if (calls_back(message, len)) {
 		h_called_back++;
 		return;

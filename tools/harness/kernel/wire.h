@@ -10,6 +10,9 @@
 /* Message type RDMA2_OPTIONAL of version two. */
 #define H_TWO_OPTIONAL 5
 
+/* The requester speaks version two, and ignores operations. */
+extern bool h_requester_two;
+
 /* The position in a message that is being decoded. */
 struct h_cursor {
 	const u8 *p;
