@@ -48,7 +48,7 @@ pub(crate) struct Call {
     pub(crate) rkey: Option<u32>,
     marks: Marks,
     /// The encoded write chunks, followed by the segments of the reply chunk.
-    chunks: KVec<u8>,
+    chunks: KVVec<u8>,
     /// The length of the write chunks.
     writes: usize,
     has_reply_chunk: bool,
@@ -69,7 +69,7 @@ impl Call {
             version: Version::One,
             rkey: None,
             marks: Marks::new(),
-            chunks: KVec::with_capacity(CHUNK_BYTES, gfp)?,
+            chunks: KVVec::with_capacity(CHUNK_BYTES, gfp)?,
             writes: 0,
             has_reply_chunk: false,
             inline: KVec::new(),

@@ -5,6 +5,7 @@
 #include <linux/sunrpc/svc_xprt.h>
 #include "harness.h"
 #include "limits.h"
+#include "wire.h"
 
 /* Milliseconds in which a client tries to connect again. */
 #define PATIENCE	90000
@@ -191,6 +192,63 @@ void h_fragmented_many(void)
 		shown++;
 	h_expect(shown == STAY, "%u connections of %u are shown", shown, STAY);
 	h_contiguous = 0;
+	h_serve_end();
+}
+
+/*
+ * Write chunks and a reply chunk, and the segments of each, of which only the first has bytes.
+ * Together they take more than eight pages.
+ */
+#define CHUNKS		9
+#define SEGMENTS	233
+#define XID		0x4712
+
+/*
+ * Nor does a server need it for the chunks of the longest call, from a requester whose chunks have
+ * many segments. A device with few SGEs permits that many for payloads of 4 MiB. The header of the
+ * reply would have all of them, so the answer is an error.
+ */
+void h_fragmented_chunks(void)
+{
+	static u8 message[40000] H_SCRATCH;
+	const u32 head[] = { XID, 1, 1, 0, 0 };
+	const u32 call[] = { XID, 0, 2, 100003, 3, H_INLINE, 0, 0, 0, 0 };
+	struct h_writer out = { message };
+	unsigned int i;
+
+	h_provokes = true;
+	h_serve_size = 4 << 20;
+	h_load();
+	h_limits_next()->max_send_sge = 6;
+	h_tune("max_req_size", 65536);
+	h_serve_start(1);
+	h_cm_request();
+	h_settle();
+	h_ready = true;
+	h_serve(H_INLINE);
+	for (i = 0; i < ARRAY_SIZE(head); i++)
+		h_put(&out, head[i]);
+	for (i = 0; i < CHUNKS; i++) {
+		/* The write list ends before the reply chunk. */
+		if (i == CHUNKS - 1)
+			h_put(&out, 0);
+		h_put(&out, 1);
+		h_put(&out, SEGMENTS);
+		h_put(&out, 0x1234);
+		h_put(&out, 4);
+		out.len += SEGMENTS * 16 - 8;
+	}
+	for (i = 0; i < ARRAY_SIZE(call); i++)
+		h_put(&out, call[i]);
+	for (i = 0; i < h_kinds[H_INLINE].call_head / 4; i++)
+		h_put(&out, XID);
+	h_fragmented = true;
+	h_arrive(h_qp, message, out.len, 0);
+	h_live(0);
+	h_fragmented = false;
+	h_expect(h_qp && !h_qp->broken, "the connection is closed");
+	h_expect(h_errors == 1, "%u errors answer the call", h_errors);
+	h_serve(H_INLINE);
 	h_serve_end();
 }
 

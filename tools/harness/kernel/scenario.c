@@ -468,6 +468,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "fragmented_served", h_fragmented_served },
 	{ "fragmented_most", h_fragmented_most },
 	{ "fragmented_many", h_fragmented_many },
+	{ "fragmented_chunks", h_fragmented_chunks },
 	{ "regions_few", h_regions_few },
 	{ "moved", h_moved },
 	{ "moved_served", h_moved_served },

@@ -196,6 +196,7 @@ void h_fragmented_calls(void);
 void h_fragmented_served(void);
 void h_fragmented_most(void);
 void h_fragmented_many(void);
+void h_fragmented_chunks(void);
 void h_regions_few(void);
 
 /* --- moved.c --- */
