@@ -124,11 +124,9 @@ static void handle(void *argument)
 	current->flags |= PF_WQ_WORKER;
 	error = id->event_handler(id, &event->event);
 	current->flags &= ~PF_WQ_WORKER;
-	if (error) {
-		self->busy = false;
-		rdma_destroy_id(id);
-	}
 	self->busy = false;
+	if (error)
+		rdma_destroy_id(id);
 	wake_up_all(&handled);
 	u_free(event);
 }
