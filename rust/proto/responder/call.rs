@@ -184,10 +184,8 @@ impl<'a> Call<'a> {
         self.add_reads(limits.max_call)
             .and_then(|()| self.check_header())
             .map_err(Unfit::Reads)?;
-        if limits.read_requests(self.reads, u64::from(self.pulled)) > u64::from(limits.read_wrs) {
-            return Err(Unfit::ReadWork);
-        }
-        Ok(())
+        let requests = limits.read_requests(self.reads, u64::from(self.pulled));
+        require(requests <= u64::from(limits.read_wrs), Unfit::ReadWork)
     }
 
     /// Checks that the first read chunk beside an inline part begins behind the RPC header.
@@ -242,10 +240,7 @@ impl Found {
 
     /// Checks that the current chunk, if there is one, is not empty.
     fn end_chunk(&self) -> Result<(), Unfit> {
-        if self.chunks != 0 && !self.any {
-            return Err(Unfit::EmptyChunk);
-        }
-        Ok(())
+        require(self.chunks == 0 || self.any, Unfit::EmptyChunk)
     }
 }
 
@@ -263,10 +258,8 @@ fn check_writes(lists: &Lists<'_>, handles: &mut Handles, limits: &Limits) -> Re
         room.add(chunk, handles)?;
     }
     let bytes = room.bytes.min(u64::from(limits.max_reply));
-    if limits.write_requests(room.segments, bytes) > u64::from(limits.write_wrs) {
-        return Err(Unfit::WriteWork);
-    }
-    Ok(())
+    let requests = limits.write_requests(room.segments, bytes);
+    require(requests <= u64::from(limits.write_wrs), Unfit::WriteWork)
 }
 
 /// The space of chunks for a reply: segments that are not empty, and their bytes.
@@ -287,20 +280,20 @@ impl Room {
             self.segments = self.segments.saturating_add(u32::from(segment.length != 0));
             self.bytes = self.bytes.saturating_add(u64::from(segment.length));
         }
-        if self.bytes == before {
-            return Err(Unfit::EmptyChunk);
-        }
-        Ok(())
+        require(self.bytes != before, Unfit::EmptyChunk)
     }
 }
 
 /// Checks that one RDMA operation can reach all of a segment.
 fn check_segment(s: &Segment) -> Result<(), Unfit> {
     let last = u64::from(s.length.saturating_sub(1));
-    if s.length > LONGEST_SEGMENT || s.offset.checked_add(last).is_none() {
-        return Err(Unfit::Segment);
-    }
-    Ok(())
+    let reachable = s.length <= LONGEST_SEGMENT && s.offset.checked_add(last).is_some();
+    require(reachable, Unfit::Segment)
+}
+
+/// Returns `unfit` as an error unless `fits`.
+fn require(fits: bool, unfit: Unfit) -> Result<(), Unfit> {
+    fits.then_some(()).ok_or(unfit)
 }
 
 /// The R_keys of a call, seen one after the other. A reply invalidates one of them at most
