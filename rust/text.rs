@@ -67,10 +67,7 @@ impl<const SIZE: usize> Write for StackString<SIZE> {
         let n = copy(room, s.as_bytes());
         // INVARIANT: `n` bytes fit before the last byte, which stays zero.
         self.len += n;
-        if n < s.len() {
-            return Err(fmt::Error);
-        }
-        Ok(())
+        (n == s.len()).then_some(()).ok_or(fmt::Error)
     }
 }
 

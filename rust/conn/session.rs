@@ -71,8 +71,7 @@ impl SharedSession {
 
     /// Ends the session, and frees its buffer. May sleep.
     pub(super) fn end(&self) {
-        let ended = self.current.lock().take();
-        drop(ended);
+        let _ended = self.current.lock().take();
     }
 
     /// Returns the size in bytes of the Receives that the session requests.

@@ -194,8 +194,7 @@ impl MemCache {
     pub(crate) fn clear(&self) {
         // One list at a time, because a stack has no room for all of them.
         for index in 0..LAYOUTS {
-            let list = self.lists.lock().take(index);
-            drop(list);
+            let _list = self.lists.lock().take(index);
         }
     }
 

@@ -119,10 +119,9 @@ impl Progress {
     pub(super) fn set_drained(&self) {
         let mut deferred = self.deferred.lock();
         self.drained.store(true, Release);
-        let objects = core::mem::replace(&mut *deferred, Deferred::new());
+        let _objects = core::mem::replace(&mut *deferred, Deferred::new());
         // Freeing may sleep, so it happens after the lock has been released.
         drop(deferred);
-        drop(objects);
     }
 
     /// Keeps an object in a stack of the deferred ones until the queue pair has been drained. If
@@ -136,9 +135,8 @@ impl Progress {
         if !self.is_drained() {
             return stack(&mut deferred).push(object);
         }
-        // Freeing may sleep, so it happens after the lock has been released.
+        // Freeing the object may sleep, so it happens after the lock has been released.
         drop(deferred);
-        drop(object);
     }
 }
 

@@ -59,11 +59,8 @@ impl<'a> Lists<'a> {
     }
 
     /// Returns the reply chunk, if there is one.
-    pub const fn reply_chunk(&self) -> Option<WriteChunk<'a>> {
-        match self.reply {
-            Some(segments) => Some(WriteChunk { segments }),
-            None => None,
-        }
+    pub fn reply_chunk(&self) -> Option<WriteChunk<'a>> {
+        self.reply.map(|segments| WriteChunk { segments })
     }
 
     /// Returns the encoded chunks of the write list, and the encoded segments of the reply chunk,

@@ -190,10 +190,9 @@ impl Slot {
         if prepared {
             locked.phase = Phase::Prepared;
         }
-        let left = core::mem::replace(&mut locked.contents, contents);
+        let _left = core::mem::replace(&mut locked.contents, contents);
         drop(locked);
         self.wake();
-        drop(left);
     }
 
     /// Gives the slot another send buffer, unless its connection was closed meanwhile.

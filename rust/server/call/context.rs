@@ -375,9 +375,8 @@ impl Calls {
             drop(state);
             return self.keep_empty(store);
         }
-        let refused = state.stores.push_within_capacity(store);
+        let _refused = state.stores.push_within_capacity(store);
         drop(state);
-        drop(refused);
     }
 
     /// Keeps a page list without its pages.
@@ -431,9 +430,8 @@ impl Calls {
         if call.counted {
             state.grant.on_dropped();
         }
-        let refused = state.free.push_within_capacity(call);
+        let _refused = state.free.push_within_capacity(call);
         drop(state);
-        drop(refused);
     }
 
     /// Limits the grant to fewer credits than `requested`, but at least one.

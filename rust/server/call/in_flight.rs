@@ -219,9 +219,8 @@ impl InFlight {
         source.clear();
         let mut state = self.state.lock();
         let buf = buf.map(|buf| state.sent.push_front(buf));
-        let refused = (buf, state.sources.push_within_capacity(source));
+        let _refused = (buf, state.sources.push_within_capacity(source));
         drop(state);
-        drop(refused);
     }
 
     /// Posts an operation, or parks it. Returns whether parked operations were posted.

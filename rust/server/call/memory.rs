@@ -180,7 +180,6 @@ impl Spare {
 
     /// Drops the regions. May sleep.
     pub(crate) fn clear(&self) {
-        let regions = self.regions.lock().take();
-        drop(regions);
+        let _regions = self.regions.lock().take();
     }
 }

@@ -306,9 +306,8 @@ impl ReadyQueue {
     pub(crate) fn stall(&self, message: Held) {
         let mut state = self.state.lock();
         self.set_stalled(&mut state, true);
-        let refused = state.messages.push_front(message);
+        let _refused = state.messages.push_front(message);
         drop(state);
-        drop(refused);
     }
 
     /// Resumes receiving if a message waits for pages or memory regions, and wakes a thread. The

@@ -181,12 +181,11 @@ impl ReadChunkReplies {
         loop {
             let mut state = self.state.lock();
             let gone = state.list.iter_mut().position(ReadChunkReply::is_gone);
-            let Some(reply) = gone.and_then(|at| state.list.remove(at).ok()) else {
+            let Some(_reply) = gone.and_then(|at| state.list.remove(at).ok()) else {
                 return;
             };
             state.record.release();
             drop(state);
-            drop(reply);
         }
     }
 
@@ -200,9 +199,8 @@ impl ReadChunkReplies {
     /// Drops all replies and the regions, after the queue pair has been drained. May sleep.
     pub(super) fn clear(&self) {
         let mut state = self.state.lock();
-        let dropped = (core::mem::take(&mut state.list), state.pool.take());
+        let _dropped = (core::mem::take(&mut state.list), state.pool.take());
         drop(state);
-        drop(dropped);
     }
 }
 
