@@ -35,8 +35,10 @@ def test_options(arguments: list[str], said: str, capsys: pytest.CaptureFixture[
 
 
 _WAITS = """
-import sys, time
+import signal, sys, time
 from nfsrdma import cli
+# The tests may run under nohup(1).
+signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def wait(_host, _server):
     try:
         print("begins", flush=True)
