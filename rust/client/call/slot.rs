@@ -190,9 +190,10 @@ impl Slot {
         if prepared {
             locked.phase = Phase::Prepared;
         }
-        let _left = core::mem::replace(&mut locked.contents, contents);
+        let left = core::mem::replace(&mut locked.contents, contents);
         drop(locked);
         self.wake();
+        drop(left);
     }
 
     /// Gives the slot another send buffer, unless its connection was closed meanwhile.
