@@ -242,10 +242,10 @@ void h_fragmented_chunks(void)
 		h_put(&out, call[i]);
 	for (i = 0; i < h_kinds[H_INLINE].call_head / 4; i++)
 		h_put(&out, XID);
-	h_fragmented = true;
+	h_contiguous = H_FRAGMENTED;
 	h_arrive(h_qp, message, out.len, 0);
 	h_live(0);
-	h_fragmented = false;
+	h_contiguous = 0;
 	h_expect(h_qp && !h_qp->broken, "the connection is closed");
 	h_expect(h_errors == 1, "%u errors answer the call", h_errors);
 	h_serve(H_INLINE);
