@@ -33,7 +33,6 @@ use crate::server::call::queue::ReadyQueue;
 use crate::server::config::{Sizes, REGIONS_PER_READ};
 use crate::server::quirks::Quirks;
 use crate::wire::Segment;
-use crate::work::ModuleRef;
 
 /// The state of a connection that the completion worker and the threads of the service share.
 #[pin_data]
@@ -252,10 +251,6 @@ pub(crate) struct Endpoint {
     pub(super) registered: SpinLock<Option<Registered>>,
     #[pin]
     close: Work<Endpoint>,
-    /// Dropped last. The transport no longer keeps the module loaded while the worker closes the
-    /// connection. Before the module is unloaded the workqueue is flushed, so the worker may drop
-    /// this value.
-    _module: ModuleRef,
 }
 
 kernel::impl_has_work! {
@@ -283,7 +278,6 @@ impl Endpoint {
                 silence <- new_spinlock!(Silence::default(), "rpcrdma::Endpoint::silence"),
                 registered <- new_spinlock!(None, "rpcrdma::Endpoint::registered"),
                 close <- kernel::new_work!("rpcrdma::Endpoint::close"),
-                _module: ModuleRef::new(),
             }? Error),
             GFP_KERNEL,
         )

@@ -26,6 +26,7 @@ use crate::proto::backward;
 use crate::server::call::queue::ReadyQueue;
 use crate::sunrpc::xprt::XprtHandle;
 use crate::wire::Version;
+use crate::work::ModuleRef;
 
 /// The transport of a connection, shared by all contexts that may close it.
 #[derive(Clone)]
@@ -43,6 +44,10 @@ struct Parties {
     backchannel: Backchannel<XprtHandle<BcXprt>>,
     /// The queue that knows the `svc_xprt` while a thread of the service may use the connection.
     ready: Arc<ReadyQueue>,
+    /// Dropped last: the module stays loaded, and thereby everything that `accepted` and `listener`
+    /// share. The transport may be freed long before. A worker of the service may drop this value,
+    /// and so may the handler of a device's removal; unloading waits for both.
+    _module: ModuleRef,
 }
 
 impl Owner {
@@ -65,6 +70,7 @@ impl Owner {
             listener,
             backchannel <- Backchannel::new(),
             ready,
+            _module: ModuleRef::new(),
         });
         Ok(Self(Arc::pin_init(parties, GFP_KERNEL)?))
     }
