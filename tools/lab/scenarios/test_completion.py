@@ -21,6 +21,7 @@ FILES = f"/sys/devices/virtual/workqueue/{QUEUE}"
 TUNED = (("nice", "-20"), ("nice", "19"), ("cpumask", "1"))
 KILOBYTES = 256
 
+pytestmark = pytest.mark.full
 needs_ours = pytest.mark.needs_ours
 
 
@@ -42,7 +43,6 @@ def _named(events: list[str]) -> set[str]:
     return {match[1] for match in found if match}
 
 
-@pytest.mark.full
 @needs_ours
 def test_workqueue_of_our_own(pair: Pair) -> None:
     """By default the module's own workqueue handles a client's completions, however it is tuned.
@@ -75,7 +75,6 @@ def test_workqueue_of_the_core(pair: Pair) -> None:
     pair.load()
 
 
-@pytest.mark.full
 @pytest.mark.both_roles
 @pytest.mark.parametrize("pair", [Options(cpus=4)], indirect=True)
 def test_vectors(pair: Pair) -> None:

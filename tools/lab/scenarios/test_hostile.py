@@ -16,6 +16,8 @@ from lab.nfsrdma import doctor, install
 from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
+pytestmark = pytest.mark.full
+
 #: Seconds for all misdeeds of a group, and until the client works again after them. On the debug
 #: kernel NFSv4 recovers its state in between, at a second for each failure.
 DOING, RECOVERING = 400, 100
@@ -70,11 +72,8 @@ def _compare_line(pair: Pair, moved: dict[str, int], probes: int) -> None:
 
 
 GROUPS = [
-    ("3", "headers"),
-    *(pytest.param("3", group, marks=pytest.mark.full) for group in ("claims", "floods", "memory")),
-    pytest.param("3", "silence", marks=pytest.mark.full),
-    pytest.param("4.2", "callbacks", marks=pytest.mark.full),
-    pytest.param("4.2", "headers", marks=pytest.mark.full),
+    *(("3", group) for group in ("headers", "claims", "floods", "memory", "silence")),
+    *(("4.2", group) for group in ("callbacks", "headers")),
 ]
 
 
@@ -82,7 +81,6 @@ GROUPS = [
 @pytest.mark.rxe_only
 @pytest.mark.needs_ours
 @pytest.mark.breaks_rules
-@pytest.mark.debug_kernel
 @pytest.mark.parametrize(("version", "group"), GROUPS)
 def test_answers(pair: Pair, version: str, group: str) -> None:
     """The client survives each misdeed in the replies, and counts and traces it."""
@@ -117,7 +115,6 @@ def _attempts(seconds: float) -> str:
     return f"while [ ! -e /run/enough ]; do {mount}; sleep 0.1; done; :"
 
 
-@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.breaks_rules
 def test_handshake(pair: Pair) -> None:

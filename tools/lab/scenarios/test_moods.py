@@ -22,13 +22,13 @@ from lab.progress import say
 from lab.worker import Worker
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True),
     pytest.mark.server,
     pytest.mark.needs_ours,
     pytest.mark.needs_our_server,
     pytest.mark.rxe_only,
 ]
-full = pytest.mark.full
 
 #: Seconds in which a mount must be at work again after the device has returned.
 SOON = 60.0
@@ -63,7 +63,6 @@ ALONE = {
 }
 
 
-@full
 @pytest.mark.parametrize("change", ALONE)
 def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> None:
     """Work continues with one change of the behaviour on both sides."""
@@ -84,7 +83,6 @@ def test_one_change(pair: Pair, devices: tuple[Moods, Moods], change: str) -> No
     _finish(pair, worker, devices)
 
 
-@full
 def test_vectors(pair: Pair, devices: tuple[Moods, Moods]) -> None:
     """Work continues while the interrupts of both devices move from processor to processor."""
     worker = _begin(pair)
@@ -114,7 +112,6 @@ def _changes(chance: random.Random) -> dict[str, int]:
     }
 
 
-@full
 def test_random_changes(pair: Pair, devices: tuple[Moods, Moods]) -> None:
     """Work continues while both devices change at random; `SOAK_SEED` repeats that."""
     seed = settings.soak_seed()
@@ -139,7 +136,7 @@ def _side(devices: tuple[Moods, Moods], side: str) -> Moods:
 SIDES = pytest.mark.parametrize("side", ["client", "server"])
 
 
-@pytest.mark.parametrize("side", ["server", pytest.param("client", marks=full)])
+@pytest.mark.parametrize("side", ["server", "client"])
 def test_fatal_and_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) -> None:
     """A device reports its failure, completes nothing more, goes later, and returns renamed."""
     device = _side(devices, side)
@@ -158,7 +155,6 @@ def test_fatal_and_removal(pair: Pair, devices: tuple[Moods, Moods], side: str) 
     assert removing < SOON
 
 
-@full
 @SIDES
 def test_failed_queue_pairs(
     pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str
@@ -174,7 +170,6 @@ def test_failed_queue_pairs(
     _finish(pair, worker, devices)
 
 
-@full
 @SIDES
 def test_events_without_effect(
     pair: Pair, devices: tuple[Moods, Moods], counters: Counters, side: str

@@ -56,6 +56,7 @@ def test_list(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 @pytest.mark.needs_our_server
 @pytest.mark.server
 def test_list_on_the_server(tools: Pair) -> None:
@@ -94,6 +95,7 @@ def test_doctor_of_a_healthy_client(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 def test_doctor_without_the_module(tools: Pair) -> None:
     """A module that is neither loaded nor installed is the first thing to fix."""
     tools.unload()
@@ -391,6 +393,7 @@ def test_trace_of_one_call_on_both_hosts(tools: Pair) -> None:
     tools.umount()
 
 
+@pytest.mark.full
 def test_trace_all(tools: Pair) -> None:
     """With --all it describes connections, and calls without RDMA, such as those of mountd."""
     options = "vers=3,nolock,proto=rdma,port=20049"

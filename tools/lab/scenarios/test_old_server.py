@@ -191,6 +191,7 @@ def test_bad_read_chunks(pair: Pair, tunables: Tunables, misdeed: str) -> None:
     assert old.count("misdeeds") == 1
 
 
+@pytest.mark.full
 def test_no_reads(pair: Pair, tunables: Tunables) -> None:
     """A server without RDMA Reads gets calls that fit inline; others fail at once."""
     tunables.set(rdma_conf=1)

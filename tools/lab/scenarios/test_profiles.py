@@ -19,6 +19,7 @@ from lab.pair import MOUNT_POINT, Pair
 from lab.worker import Worker
 
 pytestmark = [
+    pytest.mark.full,
     pytest.mark.parametrize("pair", [Options(moody=True)], indirect=True),
     pytest.mark.server,
     pytest.mark.needs_ours,
@@ -87,7 +88,6 @@ def _check_refusals(devices: tuple[Moods, Moods]) -> None:
         assert device.get("posted") > 0
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("name", profiles.load())
 def test_data_and_recovery(
     pair: Pair, devices: tuple[Moods, Moods], counters: Counters, tunables: Tunables, name: str
@@ -126,7 +126,6 @@ TOO_SMALL = {
 TOO_SMALL_TO_SERVE = {"max_qp_wr": 9, "max_cqe": 19}
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("limit", SMALLEST)
 def test_smallest(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
     """A mount works with each limit as low as it can be."""
@@ -147,7 +146,6 @@ def test_too_small(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None
     assert reason in pair.client.console()[before:]
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("limit", TOO_SMALL_TO_SERVE)
 def test_too_small_to_serve(pair: Pair, devices: tuple[Moods, Moods], limit: str) -> None:
     """A server with a device that is too small refuses the connection, and its log says why."""

@@ -91,8 +91,6 @@ OTHERS = {
     "trace": f"{TRACING}/trace {TRACING}/trace_pipe {TRACING}/set_event {TRACING}/*_events",
     "sunrpc": "/proc/net/rpc/* /proc/self/mountstats /sys/kernel/sunrpc/*/*/*",
 }
-#: Files that are opened one at a time.
-SINGLE = [pytest.param(name, marks=pytest.mark.full) for name in OTHERS]
 
 
 @contextmanager
@@ -137,9 +135,9 @@ def test_open_file_keeps_the_module(pair: Pair, what: str) -> None:
     pair.load()
 
 
+@pytest.mark.full
 @pytest.mark.needs_ours
 @pytest.mark.any_link
-@pytest.mark.debug_kernel
 def test_files_of_debugfs_are_read_during_unload(pair: Pair) -> None:
     """A process reads the files again and again while the module is unloaded and loaded."""
     with _held(pair, "read", "/sys/kernel/debug/rpcrdma/*"):
@@ -151,7 +149,8 @@ def test_files_of_debugfs_are_read_during_unload(pair: Pair) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.any_link
 @pytest.mark.debug_kernel
-@pytest.mark.parametrize("what", ["all", *SINGLE])
+@pytest.mark.full
+@pytest.mark.parametrize("what", ["all", *OTHERS])
 def test_other_files_do_not_keep_the_module(pair: Pair, what: str) -> None:
     """Rmmod works while other files are open, and they can be read and closed after it."""
     _leave_traces(pair)

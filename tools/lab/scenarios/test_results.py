@@ -47,23 +47,12 @@ def _sums(pair: Pair) -> str:
 @pytest.mark.needs_our_server
 @pytest.mark.breaks_rules
 @pytest.mark.rxe_only
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("threads", "splice", "read_only"),
-    [
-        (1, True, True),
-        pytest.param(8, True, False, marks=pytest.mark.full),
-        pytest.param(1, False, False, marks=pytest.mark.full),
-        pytest.param(8, False, True, marks=pytest.mark.full),
-    ],
+    [(1, True, True), (8, True, False), (1, False, False), (8, False, True)],
 )
-@pytest.mark.parametrize(
-    "name",
-    [
-        "111-small-session",
-        pytest.param("110-small-write-chunks", marks=pytest.mark.full),
-        pytest.param("112-no-result", marks=pytest.mark.full),
-    ],
-)
+@pytest.mark.parametrize("name", ["110-small-write-chunks", "111-small-session", "112-no-result"])
 def test_files_stay(pair: Pair, name: str, *, threads: int, splice: bool, read_only: bool) -> None:
     """Replies that cannot be sent, and those encoded after them, change no file of the server."""
     requester.prepare(pair)

@@ -15,11 +15,10 @@ from lab.pair import MOUNT_POINT, Pair
 from lab.records import Records
 from lab.worker import Worker
 
-pytestmark = pytest.mark.server
+pytestmark = [pytest.mark.server, pytest.mark.full]
 
-full = pytest.mark.full
 DISK = pytest.mark.parametrize("pair", [Options(disk=True)], indirect=True)
-VERSIONS = pytest.mark.parametrize("version", [pytest.param("3", marks=full), "4.2"])
+VERSIONS = pytest.mark.parametrize("version", ["3", "4.2"])
 VERIFY, LIMIT = "python3 /lab/verify.py", 400
 FORGET = "sync; echo 3 > /proc/sys/vm/drop_caches"
 #: How nfsd reads and writes a file, by the values of its files in debugfs.
@@ -70,9 +69,8 @@ with mmap.mmap(-1, length) as buffer:
 """
 
 
-@full
 @DISK
-@pytest.mark.parametrize("version", ["3", "4.2"])
+@VERSIONS
 @pytest.mark.parametrize(
     ("read", "write"),
     [(DIRECT, DIRECT), (DONTCACHE, DONTCACHE), (BUFFERED, DIRECT), (DIRECT, DONTCACHE)],
@@ -121,7 +119,6 @@ def _filled(pair: Pair, name: str, count: int) -> None:
     pair.server.sh(f"python3 /lab/fill.py check /srv/export/{name} {count}", timeout=LIMIT)
 
 
-@full
 @DISK
 @VERSIONS
 def test_full_disk(pair: Pair, counters: Counters, version: str) -> None:
@@ -175,7 +172,7 @@ WRITE = 'import random; open("/srv/export/data", "wb").write(random.Random(1).ra
 
 @DISK
 @VERSIONS
-@pytest.mark.parametrize("read", [BUFFERED, pytest.param(DIRECT, marks=full)])
+@pytest.mark.parametrize("read", [BUFFERED, DIRECT])
 def test_failing_reads(pair: Pair, counters: Counters, version: str, read: int) -> None:
     """While the disk fails reads, READs fail or return what there is; then all bytes are right."""
     assert pair.disk is not None
@@ -199,7 +196,6 @@ def test_failing_reads(pair: Pair, counters: Counters, version: str, read: int) 
 
 
 # After a boot the numbers of queue pairs repeat.
-@full
 @pytest.mark.breaks_rules
 @DISK
 @VERSIONS
@@ -244,7 +240,6 @@ except OSError as err:
 """
 
 
-@full
 @DISK
 @VERSIONS
 def test_read_only(pair: Pair, counters: Counters, version: str) -> None:
