@@ -35,10 +35,8 @@ def test_options(arguments: list[str], said: str, capsys: pytest.CaptureFixture[
 
 
 _WAITS = """
-import signal, sys, time
+import sys, time
 from nfsrdma import cli
-# The tests may run under nohup(1).
-signal.signal(signal.SIGHUP, signal.SIG_DFL)
 def wait(_host, _server):
     try:
         print("begins", flush=True)
@@ -53,7 +51,9 @@ sys.exit(cli.main(["doctor"]))
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signal(number: signal.Signals) -> None:
     """A signal that ends the command leaves no trace instance and no terminal without echo."""
-    argv = [sys.executable, "-B", "-c", _WAITS]
+    # The tests may run under nohup(1).
+    heard = "import signal\nsignal.signal(signal.SIGHUP, signal.SIG_DFL)\n"
+    argv = [sys.executable, "-B", "-c", heard + _WAITS]
     with subprocess.Popen(argv, cwd=FOLDER, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout
         assert process.stdout.readline() == "begins\n"
