@@ -235,6 +235,20 @@ void h_tested(void)
 	h_end();
 }
 
+/* The call has been sent again, in this version. It is answered, and the scenario ends. */
+static void end_in(struct h_rpc *rpc, u32 version)
+{
+	struct h_call *call = h_peer_call(rpc->xid);
+
+	h_expect(call, "the call is not sent again");
+	h_expect(call->version == version, "the call is sent in version %u", call->version);
+	h_answer_call(call, &plain);
+	h_live(0);
+	h_rpc_check(rpc);
+	h_rpc_free(rpc);
+	h_end();
+}
+
 /*
  * A server whose private data announce version two does not answer the first call until it has
  * timed out twice. The client has closed both connections, and goes on in version two.
@@ -252,13 +266,7 @@ void h_slow_in_two(void)
 	h_expect(h_connections == 3, "%u connections were made", h_connections);
 	known = h_file_read("peers");
 	h_expect(known && !*known, "a slow server is known as %s", known);
-	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
-	h_expect(h_peer_call(rpc->xid)->version == 2, "the call is not sent in version two");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_in(rpc, 2);
 }
 
 /*
@@ -284,13 +292,7 @@ void h_doubted_in_two(void)
 	h_live(SOON);
 	known = h_file_read("peers");
 	h_expect(known && strstr(known, " doubt "), "the server is known as '%s'", known);
-	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
-	h_expect(h_peer_call(rpc->xid)->version == 2, "the call is not sent in version two");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_in(rpc, 2);
 }
 
 /*
@@ -312,13 +314,7 @@ void h_broken_in_two(void)
 	h_expect(h_connections == 3, "%u connections were made", h_connections);
 	known = h_file_read("peers");
 	h_expect(known && *known, "a server that breaks version two is not known");
-	h_expect(h_peer_call(rpc->xid), "the call is not sent again");
-	h_expect(h_peer_call(rpc->xid)->version == 1, "the call is not sent in version one");
-	h_answer_call(h_peer_call(rpc->xid), &plain);
-	h_live(0);
-	h_rpc_check(rpc);
-	h_rpc_free(rpc);
-	h_end();
+	end_in(rpc, 1);
 }
 
 /* The events of an attempt to connect that is refused: address, route, refusal. */

@@ -32,8 +32,8 @@ pytestmark = [
 
 #: Seconds in which a mount must be at work again after the device has returned.
 SOON = 60.0
-#: Changes of the behaviour in the short form.
-ROUNDS = 6
+#: Changes of the behaviour.
+ROUNDS = 30
 
 
 def _begin(pair: Pair) -> Worker:
@@ -118,7 +118,7 @@ def test_random_changes(pair: Pair, devices: tuple[Moods, Moods]) -> None:
     say(f"SOAK_SEED={seed} repeats these changes")
     chance = random.Random(seed)
     worker = _begin(pair)
-    for _ in range(ROUNDS * 5 if settings.full() else ROUNDS):
+    for _ in range(ROUNDS):
         device = chance.choice(devices)
         values = _changes(chance)
         device.set(**values)

@@ -76,9 +76,8 @@ KEEPING = {
     "peers": "/sys/kernel/debug/rpcrdma/peers",
     "transport": "/sys/kernel/debug/sunrpc/rpc_xprt/*/info",
 }
-#: The short form has one of them.
+#: The short form has the first of them.
 FIRST, *REST = KEEPING
-REST = [pytest.param(name, marks=pytest.mark.full) for name in REST]
 #: Files that do not hold the module: its other files, which the kernel disconnects when it removes
 #: them, and those of SUNRPC that show its transports.
 OTHERS = {
@@ -120,7 +119,9 @@ def _leave_traces(pair: Pair) -> None:
 @pytest.mark.needs_ours
 @pytest.mark.any_link
 @pytest.mark.debug_kernel
-@pytest.mark.parametrize("what", [FIRST, *REST])
+@pytest.mark.parametrize(
+    "what", [FIRST, *(pytest.param(name, marks=pytest.mark.full) for name in REST)]
+)
 def test_open_file_keeps_the_module(pair: Pair, what: str) -> None:
     """Rmmod refuses a module of which a process has a file open, and works when it is closed."""
     pair.mount()
