@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from . import paths
+from . import paths, settings
 from .memory import free_kilobytes
 from .pair import MOUNT_POINT, Pair
 
@@ -156,4 +156,4 @@ def play(pair: Pair, name: str, limit: float) -> None:
     `AssertionError` when an outcome is not that of the table.
     """
     prepare(pair)
-    check(results()[name], Play(pair, name).finish(limit), "ours")
+    check(results()[name], Play(pair, name).finish(limit), settings.server())
