@@ -68,7 +68,7 @@ def test_module(tools: Pair) -> None:
     try:
         release = client.sh("uname -r").strip()
         fix = doctor(client, prefix=INSTALLED)["module-not-installed"]
-        assert fix == f"apt install rpcrdma-dkms linux-headers-{release}"
+        assert fix.startswith(f"apt install linux-headers-{release} ")
         with _release(client, "7.1.13"):
             found = doctor(client, prefix=INSTALLED)
         assert "linux-image-$a" in found["kernel-too-old"]

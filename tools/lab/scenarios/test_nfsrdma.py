@@ -101,8 +101,8 @@ def test_doctor_without_the_module(tools: Pair) -> None:
     tools.unload()
     try:
         release = tools.client.sh("uname -r").strip()
-        fix = f"apt install rpcrdma-dkms linux-headers-{release}"
-        assert doctor(tools.client)["module-not-installed"] == fix
+        fix = doctor(tools.client)["module-not-installed"]
+        assert fix.startswith(f"apt install linux-headers-{release} ")
     finally:
         tools.load()
 

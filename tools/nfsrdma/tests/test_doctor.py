@@ -325,8 +325,13 @@ def test_kernels_that_dkms_skips(release: str, name: str) -> None:
     _skipped(host, release)
     (finding,) = doctor.examine(host, None).findings
     assert finding.kind.name == name
-    says = "linux-image-" if name == "kernel-skipped" else f"rpcrdma-dkms linux-headers-{release} "
+    says = "linux-image-" if name == "kernel-skipped" else f"apt install linux-headers-{release} "
     assert says in finding.fix
+
+
+def test_no_repository_has_the_package() -> None:
+    """The name of a package that only the sources build is refused by apt."""
+    assert not [kind.name for kind in KINDS.values() if "install rpcrdma-dkms" in kind.fix]
 
 
 SCENARIOS = Path(__file__).resolve().parents[2] / "lab/scenarios"

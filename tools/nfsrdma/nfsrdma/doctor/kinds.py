@@ -149,6 +149,12 @@ _RELOAD = (
     "modprobe -r -w 10000 rpcrdma && modprobe rpcrdma   # after umount, and while nfsd is stopped"
 )
 
+#: No repository has rpcrdma-dkms: its users build it.
+_BUILD = (
+    "apt install linux-headers-{release}   # DKMS then builds it, if rpcrdma-dkms is installed;\n"
+    "# otherwise, in the sources: make deb && apt install ./build/deb/rpcrdma-*_all.deb"
+)
+
 #: A kernel that rpcrdma-dkms builds for. The machine's own suite need not have one.
 _KERNEL = (
     "a=$(dpkg --print-architecture)\n"
@@ -176,7 +182,7 @@ _kind(
     _P,
     "module-not-installed",
     "no module rpcrdma is installed for kernel {release}",
-    "apt install rpcrdma-dkms linux-headers-{release}",
+    _BUILD,
 )
 _kind(
     _P,
@@ -188,8 +194,7 @@ _kind(
     _N,
     "module-stock",
     "the loaded rpcrdma.ko is the kernel's own: it shows no connections",
-    "modinfo -n rpcrdma   # the file that modprobe takes; this module is below updates/, after\n"
-    "apt install rpcrdma-dkms linux-headers-{release}   # and is loaded by\n" + _RELOAD,
+    f"{_BUILD}\n{_RELOAD}",
 )
 _kind(
     _N,
@@ -313,7 +318,8 @@ _kind(
     _P,
     "port-filtered",
     "{address} answers over TCP, but no connection request to port {port} over RDMA",
-    "nft list ruleset   # on both hosts: UDP port 4791 (RoCE) has to pass\n"
+    "nft list ruleset   # with rxe, on both hosts: UDP port 4791 (RoCE) has to pass. Packets of\n"
+    "# an adapter pass no rules of its host: compare VLAN, RoCE version and switches instead\n"
     "rdma link   # on the server: does an RDMA device carry the address?",
 )
 _kind(
@@ -506,20 +512,23 @@ _kind(
     "iommu-strict",
     "the IOMMU translates for {device} in strict mode: each unmapping waits for an invalidation",
     "iommu.strict=0   # on the kernel's command line: it invalidates in batches; or\n"
-    "iommu=pt   # no translation, and no protection of this host's memory against the device",
+    "iommu.passthrough=1   # no translation, and no protection of this host's memory\n"
+    "# against the device",
 )
 _kind(
     _N,
     "confidential",
     "this is a confidential guest ({kind}): data of devices is copied through bounce buffers",
-    "cat /sys/kernel/debug/swiotlb/io_tlb_used_hiwater   # if it nears io_tlb_nslabs:\n"
+    "cat /sys/kernel/debug/swiotlb/io_tlb_used_hiwater   # under Secure Boot nobody can open it,\n"
+    "# but io_tlb_used can be read. If it nears io_tlb_nslabs:\n"
     "swiotlb=NUMBER   # on the kernel's command line; one slab has 2 KiB",
 )
 _kind(
     _W,
     "bounce-buffers-low",
     "{used} of {total} of bounce buffers (SWIOTLB) have been in use: calls wait when none is free",
-    "swiotlb={more}   # on the kernel's command line; afterwards, or to look again:\n"
+    "swiotlb={more}   # on the kernel's command line; afterwards, or to look again (not under\n"
+    "# Secure Boot, where nobody can open the file):\n"
     "echo 0 > /sys/kernel/debug/swiotlb/io_tlb_used_hiwater",
 )
 
