@@ -72,6 +72,8 @@ def test_module(tools: Pair) -> None:
         with _release(client, "7.1.13"):
             found = doctor(client, prefix=INSTALLED)
         assert "linux-image-$a" in found["kernel-too-old"]
+        with _release(client, "7.9.1"):
+            assert "kernel-too-new" in doctor(client, prefix=INSTALLED)
         client.sh(INSTALL)
         assert doctor(client, prefix=INSTALLED)["module-missing"] == "modprobe rpcrdma"
         client.write("/run/stock.ko", tools.setup.kernel.stock_module.read_bytes())
@@ -79,6 +81,8 @@ def test_module(tools: Pair) -> None:
         assert "module-stock" in doctor(client)
         with _release(client, "6.12.48"):
             assert "linux-image-$a" in doctor(client)["kernel-skipped"]
+        with _release(client, "7.9.1"):
+            assert "linux-image-" not in doctor(client)["kernel-too-new"]
         assert "modprobe -r" in doctor(client, prefix=INSTALLED)["module-unused"]
         tools.unload()
     finally:

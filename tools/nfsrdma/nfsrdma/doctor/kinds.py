@@ -204,6 +204,12 @@ _kind(
     _KERNEL,
 )
 _kind(
+    _P,
+    "kernel-too-new",
+    "rpcrdma-dkms builds for Linux {oldest} to {newest} and skips kernel {release}: {instead}",
+    "ls /lib/modules   # boot a kernel of these series, or build the package from newer sources",
+)
+_kind(
     _W,
     "module-unused",
     "version {installed} of this module is installed, but the kernel's own rpcrdma.ko is loaded",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from .. import connections
 from ..host import MISSING
@@ -14,6 +15,7 @@ from .view import Fact, View
 #: The oldest and the newest series that DKMS builds for (Documentation/kernel-range.rst).
 OLDEST = (7, 2)
 NEWEST = (7, 3)
+_LIMITS = {"oldest": ".".join(map(str, OLDEST)), "newest": ".".join(map(str, NEWEST))}
 #: Meanings of the letters of a taint (Documentation/admin-guide/tainted-kernels.rst).
 _TAINTS = {
     "P": "its licence is not free",
@@ -68,8 +70,14 @@ def _stock(view: View) -> Finding:
     release = _release(view)
     if OLDEST <= _series(release) <= NEWEST:
         return finding("module-stock", release=release)
-    limits = {"oldest": _text(OLDEST), "newest": _text(NEWEST)}
-    return finding("kernel-skipped", release=release, **limits)
+    if _series(release) > NEWEST:
+        # The kernel's own module works, but shows less.
+        return replace(_too_new(release, "the kernel's own module is loaded"), is_note=True)
+    return finding("kernel-skipped", release=release, **_LIMITS)
+
+
+def _too_new(release: str, instead: str) -> Finding:
+    return finding("kernel-too-new", release=release, instead=instead, **_LIMITS)
 
 
 def _taint(view: View) -> Iterator[Fact]:
@@ -86,7 +94,9 @@ def _missing(view: View) -> Finding:
         return finding("module-missing")
     release = _release(view)
     if _series(release) < OLDEST:
-        return finding("kernel-too-old", release=release, oldest=_text(OLDEST))
+        return finding("kernel-too-old", release=release, oldest=_LIMITS["oldest"])
+    if _series(release) > NEWEST:
+        return _too_new(release, "it has no module rpcrdma")
     return finding("module-not-installed", release=release)
 
 
@@ -98,10 +108,6 @@ def _series(release: str) -> tuple[int, ...]:
     """Returns the series of a kernel release, or the oldest one that is supported if unreadable."""
     numbers = re.match(r"(\d+)\.(\d+)", release)
     return tuple(map(int, numbers.groups())) if numbers else OLDEST
-
-
-def _text(series: tuple[int, ...]) -> str:
-    return ".".join(map(str, series))
 
 
 def _installed(view: View) -> str:
