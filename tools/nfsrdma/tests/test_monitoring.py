@@ -98,11 +98,12 @@ def test_prometheus_takes_the_alerts() -> None:
 
 def test_alerts_use_metrics_that_exist() -> None:
     text = ALERTS.read_text()
-    assert len(re.findall("alert: ", text)) == 5
+    assert len(re.findall("alert: ", text)) == 6
     for expression in re.findall(r"expr: (?:>-\n)?((?:.+\n)+?) +(?:for|labels):", text):
         _exported(expression)
 
 
+_WORDS = {5: "five", 6: "six", 7: "seven"}
 _INSTANCE = 'instance="a"'
 _LABELS = f'{_INSTANCE},role="client"'
 #: For each alert: series, the values that raise it, those that do not, and labels of the alert.
@@ -137,6 +138,13 @@ _RAISED = {
         "1x40",
         {"severity": "warning", "role": "client", "kind": "session"},
     ),
+    "NfsRdmaModuleMissing": (
+        f"nfsrdma_up{{{_INSTANCE}}}",
+        "1x4 0x40",
+        # Another module takes less time to load.
+        "1x13 0x40",
+        {"severity": "warning"},
+    ),
 }
 
 
@@ -159,8 +167,12 @@ def test_alert_is_raised(name: str, tmp_path: Path) -> None:
     assert _promtool("test", "rules", file) == ""
 
 
-def test_every_alert_is_tested() -> None:
-    assert list(_RAISED) == re.findall(r"alert: (\w+)", ALERTS.read_text())
+def test_every_alert_is_tested_and_described() -> None:
+    """The guide lists them in the order of the file."""
+    alerts = re.findall(r"alert: (\w+)", ALERTS.read_text())
+    assert list(_RAISED) == alerts
+    assert re.findall(r"^``(NfsRdma\w+)``$", GUIDE.read_text(), re.M) == alerts
+    assert f"and {_WORDS[len(alerts)]} alerts for Prometheus" in GUIDE.read_text()
 
 
 @pytest.mark.parametrize("unit", [u for u in UNITS if u.suffix == ".service"], ids=lambda u: u.name)
