@@ -187,6 +187,12 @@ def test_unit_runs_the_command(unit: Path) -> None:
     assert chosen.listen or chosen.textfile
 
 
+def test_service_starts_after_nfsd() -> None:
+    """Its histograms have the calls of a server only if nfsd listens when the command starts."""
+    unit = (FOLDER / "units/nfsrdma-export.service").read_text()
+    assert re.search(r"^After=.*\bnfs-server\.service\b", unit, re.M)
+
+
 def test_systemd_understands_the_units(tmp_path: Path) -> None:
     if not shutil.which("systemd-analyze"):
         pytest.skip("no systemd-analyze: apt install systemd")
