@@ -213,6 +213,25 @@ def test_package_has_them() -> None:
     assert "tools/nfsrdma/monitoring usr/share/rpcrdma-tools\n" in listed
 
 
+@pytest.mark.parametrize("action", ["remove", "purge", "upgrade", "failed-upgrade"])
+def test_removal_of_the_package_removes_the_file(action: str, tmp_path: Path) -> None:
+    """node_exporter would export its values without end; an upgrade keeps it."""
+    script = (FOLDER.parents[1] / "debian/rpcrdma-tools.postrm").read_text()
+    unit = (FOLDER / "units/nfsrdma-textfile.service").read_text()
+    (file,) = re.findall(r"--textfile (\S+)$", unit, re.M)
+    other = tmp_path / "node.prom"
+    for path in (tmp_path / "nfsrdma.prom", other):
+        path.write_text("x 1\n")
+    assert script.count(file) == 1
+    text = script.replace(file, str(tmp_path / "nfsrdma.prom"))
+    # The second call finds nothing to remove.
+    for _ in range(2):
+        subprocess.run(["sh", "-c", text, "postrm", action], check=True)
+    is_kept = action not in ("remove", "purge")
+    assert (tmp_path / "nfsrdma.prom").exists() == is_kept
+    assert other.exists()
+
+
 def test_guide_describes_each_metric() -> None:
     terms = re.findall(r"^(``nfsrdma_.*)$", GUIDE.read_text(), re.M)
     listed = [name for line in terms for name in re.findall(r"nfsrdma_\w+", line)]
