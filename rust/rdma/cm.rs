@@ -100,8 +100,8 @@ impl<H: CmHandler> CmId<H> {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if `gone` is set, which the cm_id's present handler does; `ENOMEM`. After an
-    /// error the cm_id has been destroyed, which rejects the request.
+    /// `ENOTCONN` if the present handler of the cm_id has set `gone`; `ENOMEM`. After an error the
+    /// cm_id has been destroyed, which rejects the request.
     pub(super) fn adopt(mut id: OwnedId, handler: Arc<H>, gone: &AtomicFlag) -> Result<Self> {
         if !id.exchange(handler, || gone.load(Relaxed)) {
             return Err(ENOTCONN);

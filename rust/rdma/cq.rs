@@ -101,8 +101,8 @@ impl Cq {
 
     /// Returns the number of the queue in resource tracking (`rdma resource show cq`).
     pub(crate) fn id(&self) -> u32 {
-        // SAFETY: This is called before the queue is given to a queue pair, so it has not been
-        // freed, and by the type invariant it is valid.
+        // SAFETY: After `free` the value is only passed to that or dropped, as `free` demands. So
+        // `freed` is not set, and by the type invariant the queue is valid. Its number is constant.
         unsafe { (*self.as_ptr()).res.id }
     }
 

@@ -82,14 +82,14 @@ impl Mr {
     /// addresses that the peer uses start at [`Self::iova`], whose upper half is `iova_high`
     /// without its uppermost bit.
     ///
-    /// Any context but interrupts; nothing is allocated, except by the DMA layer. If
-    /// [`Limits::slow_mapping`](super::device::Limits) is set for the device, process context,
-    /// where it may sleep.
+    /// Process context, also with spinlocks held; nothing is allocated, except by the DMA layer. If
+    /// [`Limits::slow_mapping`](super::device::Limits) is set for the device, it may sleep,
+    /// and no spinlock may be held.
     ///
     /// # Errors
     ///
-    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or for another
-    /// direction; `ENOMEM` if the DMA layer is temporarily out of space; `EIO` if the device cannot
+    /// `EBUSY` if the region is not idle; `EINVAL` if there is nothing to map, or if `direction` is
+    /// neither; `ENOMEM` if the DMA layer is temporarily out of space; `EIO` if the device cannot
     /// map these pages.
     pub(crate) fn map(
         &mut self,

@@ -42,8 +42,7 @@ use tag::Tags;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct QpConfig {
     /// Number of work requests on the send queue. A chain may have at most three quarters of them:
-    /// a longer chain might never find space, because at least one work request in four is
-    /// signalled.
+    /// up to a quarter may hold unsignalled ones, whose space a later signalled one gives back.
     pub(crate) send_wr: u32,
     /// Initial number of Receives, each of which has a buffer.
     pub(crate) recv_wr: u32,

@@ -104,8 +104,8 @@ fn skip(pieces: &mut impl Pieces, mut bytes: u32) {
     }
 }
 
-/// Returns the number of the first entries that are in the first `length` bytes as a whole, and the
-/// number of their bytes.
+/// Returns how many of the first entries lie entirely within the first `length` bytes, and how many
+/// bytes they have.
 pub(super) fn whole(entries: &[bindings::scatterlist], length: u64) -> (i32, u32) {
     let (mut used, mut bytes) = (0, 0_u32);
     for entry in entries {

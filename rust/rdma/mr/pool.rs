@@ -116,8 +116,8 @@ impl MrPool {
         Ok(())
     }
 
-    /// Removes an idle region from the pool. Returns `None` if there is none. Any context but
-    /// interrupts; never allocates.
+    /// Removes an idle region from the pool. Returns `None` if there is none. Process context, also
+    /// with spinlocks held; never allocates.
     pub(crate) fn get(self: &Arc<Self>) -> Option<Mr> {
         let mut regions = self.regions.lock();
         let taken = regions.idle.pop();

@@ -139,9 +139,10 @@ impl Region {
     ///
     /// # Errors
     ///
-    /// `EINVAL` if there is nothing to map, or for another direction; `ENOMEM` if the DMA layer is
-    /// temporarily out of space; `EIO` if the device cannot map these pages. After an error the
-    /// region is as before, but a part may have been removed from `memory`.
+    /// `EINVAL` if there is nothing to map, or if `direction` is neither `ToDevice` nor
+    /// `FromDevice`; `ENOMEM` if the DMA layer is temporarily out of space; `EIO` if the device
+    /// cannot map these pages. After an error the region is as before, but a part may have been
+    /// removed from `memory`.
     pub(super) fn map(
         &mut self,
         memory: &mut impl Memory,

@@ -147,7 +147,7 @@ impl<C: Completions> Qp<C> {
     /// # Safety
     ///
     /// Called by `ib_core` with a completion of a work request whose entry is in `tags`, on the
-    /// completion queue of an `Qp<C>` that exists.
+    /// completion queue of a `Qp<C>` that exists.
     pub(super) unsafe extern "C" fn send_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // SAFETY: `create` has set the context of the completion queue to the `Qp<C>` which, the
         // caller promises, exists. `ib_core` passes a valid completion.
@@ -192,7 +192,7 @@ impl<C: Completions> Qp<C> {
         }
     }
 
-    /// Reports a work request to the consumer that has completed in its turn.
+    /// Reports to the consumer a work request that has completed in its turn.
     #[inline(always)]
     fn report(&self, tag: Tag, retired: Retired) {
         self.progress.retire(retired.position);
@@ -209,7 +209,7 @@ impl<C: Completions> Qp<C> {
     /// # Safety
     ///
     /// Called by `ib_core`, once for each completion of a Receive of `recv_queue`, on the
-    /// completion queue of an `Qp<C>` that exists.
+    /// completion queue of a `Qp<C>` that exists.
     pub(super) unsafe extern "C" fn recv_done(cq: *mut bindings::ib_cq, wc: *mut bindings::ib_wc) {
         // SAFETY: `create` has set the context of the completion queue to the `Qp<C>` which, the
         // caller promises, exists. `ib_core` passes a valid completion.
@@ -249,7 +249,7 @@ impl<C: Completions> Qp<C> {
     /// Called by the device's driver with the context set in `create`, before the queue pair has
     /// been destroyed.
     pub(super) unsafe extern "C" fn on_event(event: *mut bindings::ib_event, context: *mut c_void) {
-        // SAFETY: The context is an `Qp<C>`, which outlives its queue pair. The driver passes a
+        // SAFETY: The context is a `Qp<C>`, which outlives its queue pair. The driver passes a
         // valid event.
         let (qp, event) = unsafe { (&*context.cast::<Self>(), (*event).event) };
         if event == bindings::ib_event_type_IB_EVENT_COMM_EST {

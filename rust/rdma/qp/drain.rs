@@ -143,7 +143,8 @@ impl<C: Completions> Qp<C> {
         if !self.enter_error() {
             return false;
         }
-        // A device need not complete a marker on a queue on which nothing was posted before.
+        // If nothing was posted before, there is nothing that our marker could prove to have
+        // completed.
         let used = self.sending.lock().queue.posted() != 0;
         if used && !self.post_marker() {
             return false;

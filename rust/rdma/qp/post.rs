@@ -3,7 +3,8 @@
 //! Posting chains of work requests: Sends with registrations or RDMA Writes before them, local
 //! invalidations, RDMA Reads, and probes.
 //!
-//! Posting is possible in process context and in atomic context. It neither allocates nor sleeps.
+//! Posting is possible in process context, also with spinlocks held. It neither allocates nor
+//! sleeps.
 
 use kernel::prelude::*;
 use kernel::sync::Arc;

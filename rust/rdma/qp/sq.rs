@@ -78,8 +78,8 @@ pub(crate) const fn holds_chain(depth: u32, n: u32) -> bool {
     n <= depth - longest_run(depth)
 }
 
-/// Returns the maximum number of consecutive unsignalled work requests. At least one in four is
-/// signalled; in a queue of less than four, all.
+/// Returns how many unsignalled work requests may follow the last signalled one: a quarter of the
+/// queue, and none if it has less than four. A chain that would exceed this ends with a signal.
 const fn longest_run(depth: u32) -> u32 {
     depth / 4
 }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn signals_one_in_four() -> Result {
+    fn signals_after_a_quarter_of_the_queue() -> Result {
         let mut queue = SendQueue::new(NumaAlloc::ANYWHERE, 16)?;
         let mut quiet = 0;
         for _ in 0..1000 {
