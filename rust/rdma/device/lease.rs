@@ -91,7 +91,7 @@ impl LeasedDevice {
             pin_init!(Self {
                 device,
                 events: Opaque::new(events),
-                leases <- new_mutex!(leases, "rdma::Entry::leases"),
+                leases <- new_mutex!(leases, "rdma::LeasedDevice::leases"),
                 unused <- Completion::new(),
                 completions,
             }),

@@ -96,12 +96,12 @@ impl ListenerState {
         let requests = Requests::new(u32_as_usize(backlog))?;
         Arc::pin_init(
             pin_init!(Self {
-                listening <- new_mutex!(listening, "rdma::State::listening"),
+                listening <- new_mutex!(listening, "rdma::ListenerState::listening"),
                 lost: AtomicFlag::new(false),
                 requests,
                 handler,
-                work <- new_work!("rdma::State::work"),
-                retry <- new_delayed_work!("rdma::State::retry"),
+                work <- new_work!("rdma::ListenerState::work"),
+                retry <- new_delayed_work!("rdma::ListenerState::retry"),
             }),
             GFP_KERNEL,
         )

@@ -86,7 +86,7 @@ impl AddressStrings {
             hex_port: UnlockedText::new(),
             hex_addr: AddrText::EMPTY,
         });
-        new_spinlock!(strings, "sunrpc::State::address_strings")
+        new_spinlock!(strings, "sunrpc::XprtState::address_strings")
     }
 }
 
