@@ -117,12 +117,15 @@ impl Buffer {
         &self.pd
     }
 
-    /// Returns the bytes. If the device writes the buffer, the caller ensures that the device has
-    /// finished.
-    pub(super) fn bytes(&self) -> &[u8] {
+    /// Returns the bytes.
+    ///
+    /// # Safety
+    ///
+    /// The device does not write the buffer while the bytes are borrowed.
+    pub(super) unsafe fn bytes(&self) -> &[u8] {
         // SAFETY: By the type invariant, `memory` points to `len` initialised bytes. Nothing writes
-        // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller,
-        // `Received`, calls this only after the device has finished.
+        // them while `self` is borrowed: the CPU needs an exclusive borrow for it, and the caller
+        // promises that the device does not.
         unsafe { core::slice::from_raw_parts(self.memory.as_ptr(), self.len) }
     }
 

@@ -70,10 +70,10 @@ impl FilledSlot {
 
     /// Returns the message.
     fn bytes(&self) -> &[u8] {
-        // SAFETY: By the type invariant the slot is valid and belongs to this value, so the device
-        // does not write its buffer.
-        let buffer = unsafe { &(*self.slot.as_ptr()).buffer };
-        buffer.bytes().get(..self.len).unwrap_or_default()
+        // SAFETY: By the type invariant the slot is valid, its Receive has completed, and it
+        // belongs to this value. So the device does not write its buffer.
+        let bytes = unsafe { self.slot.as_ref().buffer.bytes() };
+        bytes.get(..self.len).unwrap_or_default()
     }
 
     /// Returns the number of the slot.
