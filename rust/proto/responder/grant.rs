@@ -55,8 +55,8 @@ impl Grant {
     /// Calls for each credit of the grant that arrive beside others before it grows.
     const PATIENCE: u32 = 4;
 
-    /// Makes the grant of a new connection that never exceeds `max`. [`Self::posted`] Receives must
-    /// be posted before the connection is accepted.
+    /// Makes the grant of a new connection that never exceeds `max`. As many Receives as the first
+    /// grant must be posted before the connection is accepted.
     ///
     /// `spare` calls beyond the grant are still served: a requester may abort an RPC, and reuse its
     /// credit before the RPC is answered.
@@ -159,16 +159,6 @@ impl Grant {
     pub fn on_posted(&mut self, more: u32) {
         // INVARIANT: `posted` only rises.
         self.posted = self.posted.saturating_add(more);
-    }
-
-    /// Returns whether to repost the Receive of the call that has just arrived. If not, one fewer
-    /// is posted from now on.
-    #[cfg(any(test, fuzzing, RPCRDMA_KUNIT))]
-    pub fn keep_receive(&mut self) -> bool {
-        let keep = self.posted <= self.allowed.max(self.target);
-        // INVARIANT: it falls to `allowed` at most.
-        self.posted = self.posted.saturating_sub(u32::from(!keep));
-        keep
     }
 
     /// Records that a call is being answered. Returns the credits for the header of the reply.

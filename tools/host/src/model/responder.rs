@@ -484,7 +484,6 @@ pub fn grants(data: &[u8]) {
                         assert!(more == 0 || grant.posted() + more <= most.max(1));
                         grant.on_posted(if i.byte() % 4 == 0 { 0 } else { more });
                         highest = highest.max(grant.posted());
-                        grant.keep_receive();
                     }
                     Err(_) => {
                         assert!(!honest, "refused");
