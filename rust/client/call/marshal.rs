@@ -209,7 +209,8 @@ fn write_aligned_to(
     contents: &mut Contents,
 ) -> Result<Option<usize>, PrepareError> {
     let call = rqst.send_buf();
-    let thresholds = contents.thresholds().ok_or(PrepareError::NoBuffer)?;
+    let thresholds = contents.thresholds(contents.terms);
+    let thresholds = thresholds.ok_or(PrepareError::NoBuffer)?;
     let out = contents.out.as_mut().ok_or(PrepareError::NoBuffer)?;
     let credits = ep.requester().credits.requested();
     let prefix = (rqst.xid(), credits, task_of(rqst));

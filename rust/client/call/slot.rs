@@ -506,22 +506,17 @@ impl Contents {
 
     #[cold]
     fn change_terms(&mut self, now: TermsSnapshot) -> Option<()> {
+        let thresholds = self.thresholds(now)?;
+        self.space = InlineSpace::new(&thresholds, MAX_SEGMENTS, now.options());
         self.terms = now;
-        let measured = self.thresholds();
-        match measured {
-            Some(thresholds) => {
-                self.space = InlineSpace::new(&thresholds, MAX_SEGMENTS, now.options())
-            }
-            None => self.terms = TermsSnapshot::NEVER,
-        }
-        measured.map(drop)
+        Some(())
     }
 
-    /// Returns the thresholds for a call, if there is a send buffer. A larger buffer may not have
-    /// reached the slot yet.
-    pub(super) fn thresholds(&self) -> Option<Thresholds> {
+    /// Returns the thresholds for a call under these terms, if there is a send buffer. A larger
+    /// buffer may not have reached the slot yet.
+    pub(super) fn thresholds(&self, terms: TermsSnapshot) -> Option<Thresholds> {
         let capacity = self.out.as_ref()?.capacity();
-        let mut thresholds = self.terms.thresholds();
+        let mut thresholds = terms.thresholds();
         if thresholds.version == Version::Two {
             // CAST: a buffer's length fits.
             thresholds.client_to_server = thresholds.client_to_server.min(capacity as u32);
