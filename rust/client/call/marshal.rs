@@ -26,8 +26,9 @@ use crate::sunrpc::xdr_buf::XdrBuf;
 use crate::sunrpc::xprt::rqst::Rqst;
 use crate::wire::{Direction, ReadListWriter, ReadSegment, Segment, Version};
 
-/// The memory is so scattered that a chunk would take more than [`MAX_SEGMENTS`] segments.
-const TOO_MANY_SEGMENTS: PrepareError = PrepareError::Impossible(EMSGSIZE);
+/// Call or reply is too long for the transport, or the memory is so scattered that a chunk would
+/// take more than [`MAX_SEGMENTS`] segments.
+const TOO_LONG: PrepareError = PrepareError::Impossible(EMSGSIZE);
 
 /// Marshals a call into the contents of a slot, which have no other call.
 ///
@@ -100,7 +101,7 @@ fn choose(rqst: &Rqst<'_, Client>, space: &InlineSpace) -> Result<Forms, Prepare
     let call = call_shape(&rqst.send_buf());
     let reply = reply_shape(&rqst.recv_buf());
     let forms = Forms::choose(&call, &reply, space, || rqst.data_touch());
-    forms.map_err(|_| PrepareError::Impossible(EMSGSIZE))
+    forms.map_err(|_| TOO_LONG)
 }
 
 /// Returns the lengths of a call as it was encoded.
@@ -148,8 +149,7 @@ fn copy_inline(
     contents: &mut Contents,
 ) -> Result<(), PrepareError> {
     let out = contents.out.as_mut().ok_or(PrepareError::NoBuffer)?;
-    let space = out.as_mut_slice().get_mut(header..);
-    let space = space.ok_or(PrepareError::Impossible(EMSGSIZE))?;
+    let space = out.as_mut_slice().get_mut(header..).ok_or(TOO_LONG)?;
     let parts = form.inline_parts(&call_shape(call));
     let len = match form {
         CallKind::PositionZero => 0,
@@ -166,8 +166,7 @@ fn copy_inline(
 fn copy(call: &XdrBuf<'_>, start: u32, len: u32, space: &mut [u8]) -> Result<usize, PrepareError> {
     // CAST: `usize` has at least 32 bits.
     let len = len as usize;
-    let dest = space.get_mut(..len);
-    let dest = dest.ok_or(PrepareError::Impossible(EMSGSIZE))?;
+    let dest = space.get_mut(..len).ok_or(TOO_LONG)?;
     call.copy_to(start, dest)
         .map_err(PrepareError::Impossible)?;
     Ok(len)
@@ -355,7 +354,7 @@ impl Registrar<'_> {
         let (task, reply) = (task_of(self.rqst), self.rqst.recv_buf());
         let mut note = |segment| {
             let noted = offered.push_within_capacity(segment);
-            noted.map_err(|_| PrepareError::Impossible(EMSGSIZE))
+            noted.map_err(|_| TOO_LONG)
         };
         let (kind, direction) = (self.pools.widest(), DataDirection::FromDevice);
         *offer = form;
@@ -408,7 +407,7 @@ impl Registrar<'_> {
                 last: memory.is_empty(),
             };
             let kept = self.regions.push_within_capacity(region);
-            kept.map_err(|_| TOO_MANY_SEGMENTS)?;
+            kept.map_err(|_| TOO_LONG)?;
             done.map_err(PrepareError::of_mapping)?;
             let last = mapped.last;
             encode(mapped)?;
@@ -416,6 +415,6 @@ impl Registrar<'_> {
                 return Ok(());
             }
         }
-        Err(TOO_MANY_SEGMENTS)
+        Err(TOO_LONG)
     }
 }
