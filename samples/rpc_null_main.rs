@@ -40,7 +40,7 @@ use rooms::{compat, mem, sunrpc, work};
 use sunrpc::xprt::backchannel::BackchannelReply;
 use sunrpc::xprt::class::{self, ClassRegistration};
 use sunrpc::xprt::rqst::Rqst;
-use sunrpc::xprt::transport::{ConnectError, CreateArgs, SendError, Transport};
+use sunrpc::xprt::transport::{ConnectError, SendError, Transport};
 use sunrpc::xprt::Xprt;
 
 /// Number of words at the start of a call: XID, direction, RPC version, program, version,
@@ -75,7 +75,7 @@ impl Transport for Null {
         65536
     }
 
-    fn new(_args: &CreateArgs, refuse: &bool) -> impl PinInit<Self, Error> {
+    fn new(_slots: u32, refuse: &bool) -> impl PinInit<Self, Error> {
         Ok(Self { refuse: *refuse })
     }
 

@@ -24,7 +24,7 @@ use crate::proto::backward::CREDITS;
 use crate::proto::inline::Thresholds;
 use crate::sunrpc::xprt::backchannel::BackchannelReply;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::transport::{ConnectError, CreateArgs, Outage, SendError, Transport};
+use crate::sunrpc::xprt::transport::{ConnectError, Outage, SendError, Transport};
 use crate::sunrpc::xprt::Xprt;
 
 #[vtable]
@@ -50,9 +50,9 @@ impl Transport for Client {
         MAX_PAYLOAD
     }
 
-    fn new(args: &CreateArgs, context: &Context) -> impl PinInit<Self, Error> {
+    fn new(slots: u32, context: &Context) -> impl PinInit<Self, Error> {
         let backward_max = backchannel::max_message(&Thresholds::DEFAULT);
-        Client::init(args.slots, context.clone(), backward_max)
+        Client::init(slots, context.clone(), backward_max)
     }
 
     fn new_slot(index: u32) -> impl PinInit<Slot, Error> {

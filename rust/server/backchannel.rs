@@ -33,7 +33,7 @@ use crate::rdma::qp::PostError;
 use crate::sunrpc::svc::xprt::{Connected, SvcXprt};
 use crate::sunrpc::xprt::reply::Pinned;
 use crate::sunrpc::xprt::rqst::Rqst;
-use crate::sunrpc::xprt::transport::{CreateArgs, SendError, Transport};
+use crate::sunrpc::xprt::transport::{SendError, Transport};
 use crate::sunrpc::xprt::{Xprt, XprtHandle};
 use crate::wire::message::Body;
 use crate::wire::{Direction, Limits, Message};
@@ -58,8 +58,8 @@ impl Transport for BcXprt {
         PAGE_SIZE
     }
 
-    fn new(args: &CreateArgs, _context: &()) -> impl PinInit<Self, Error> {
-        Self::init(args.slots)
+    fn new(slots: u32, _context: &()) -> impl PinInit<Self, Error> {
+        Self::init(slots)
     }
 
     fn new_slot(_index: u32) -> impl PinInit<BcSlot, Error> {

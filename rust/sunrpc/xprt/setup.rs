@@ -52,7 +52,7 @@ use kernel::types::ScopeGuard;
 use super::super::svc::xprt::SvcXprt;
 use super::class::Class;
 use super::handle::{Xprt, XprtState};
-use super::transport::{CreateArgs, Transport};
+use super::transport::Transport;
 use super::{backchannel, connect, ops};
 use crate::compat::{code::EAFNOSUPPORT, raw_try_init};
 use crate::mem::SockAddr;
@@ -193,7 +193,7 @@ unsafe fn init_raw<T: Transport>(
 unsafe fn install<T: Transport>(xprt: &Xprt<T>, slots: u32) -> Result {
     // SAFETY: The class was found by the ident of `T`, so it was registered for `T`.
     let context = unsafe { xprt.state.class.context::<T>() };
-    let data = KBox::try_pin_init(T::new(&CreateArgs { slots }, context), GFP_KERNEL)?;
+    let data = KBox::try_pin_init(T::new(slots, context), GFP_KERNEL)?;
     // SAFETY: By the safety requirements this is the only access.
     unsafe { *xprt.state.data.get() = Some(data) };
     Ok(())

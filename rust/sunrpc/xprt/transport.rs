@@ -28,12 +28,6 @@ use super::backchannel::BackchannelReply;
 use super::handle::Xprt;
 use super::rqst::Rqst;
 
-/// Arguments of [`Transport::new`].
-pub(crate) struct CreateArgs {
-    /// Number of request slots of the new transport, as [`Transport::slots`] returned it.
-    pub(crate) slots: u32,
-}
-
 /// A period without a connection to the peer.
 ///
 /// Times are in milliseconds since the first connection attempt of the period was requested. No
@@ -176,11 +170,11 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     /// Returns the maximum number of payload bytes of one RPC, which limits rsize and wsize.
     fn max_payload() -> usize;
 
-    /// Creates the transport.
+    /// Creates the transport. It has the number of request slots that [`Self::slots`] returned.
     ///
     /// An object that must refer to the transport later gets an [`XprtHandle`](super::XprtHandle)
     /// from [`Xprt::handle`] when it is created.
-    fn new(args: &CreateArgs, context: &Self::Context) -> impl PinInit<Self, Error>;
+    fn new(slots: u32, context: &Self::Context) -> impl PinInit<Self, Error>;
 
     /// Creates the transport's part of slot number `index`.
     fn new_slot(index: u32) -> impl PinInit<Self::Slot, Error>;
