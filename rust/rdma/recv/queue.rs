@@ -67,18 +67,6 @@ struct Worker {
     completed: u32,
 }
 
-impl Worker {
-    /// Returns the state before the first message.
-    const fn new() -> Self {
-        Self {
-            first: core::ptr::null_mut(),
-            last: core::ptr::null_mut(),
-            count: 0,
-            completed: 0,
-        }
-    }
-}
-
 /// Receives to be posted, chained through their work requests.
 ///
 /// # Invariants
@@ -150,7 +138,12 @@ impl RecvQueue {
             done,
             batch: Atomic::new(batch),
             completed: Atomic::new(0),
-            worker: UnsafeCell::new(Worker::new()),
+            worker: UnsafeCell::new(Worker {
+                first: core::ptr::null_mut(),
+                last: core::ptr::null_mut(),
+                count: 0,
+                completed: 0,
+            }),
             smaller: Atomic::new(0),
             idle <- new_spinlock!(idle, "rdma::RecvQueue::idle"),
             progress: progress.clone(),
