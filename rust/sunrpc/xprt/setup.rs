@@ -58,8 +58,8 @@ use crate::compat::{code::EAFNOSUPPORT, raw_try_init};
 use crate::mem::SockAddr;
 use crate::raw;
 
-/// `IPPROTO_TCP`: side protocols that use the transport's address run over TCP.
-const SIDE_PROTOCOL: i32 = 6;
+/// Side protocols that use the transport's address run over TCP. CAST: a small constant.
+const SIDE_PROTOCOL: i32 = raw::IPPROTO_TCP as i32;
 
 /// Implements the `setup` hook of a class. Process context, may sleep.
 ///
