@@ -223,11 +223,11 @@ impl Regions {
     /// Returns the number of regions in each state.
     pub(super) fn counts(&self) -> PoolCounts {
         self.each().fold(PoolCounts::default(), |sum, pool| {
-            let census = pool.counts();
+            let counts = pool.counts();
             PoolCounts {
-                total: sum.total + census.total,
-                idle: sum.idle + census.idle,
-                unusable: sum.unusable + census.unusable,
+                total: sum.total + counts.total,
+                idle: sum.idle + counts.idle,
+                unusable: sum.unusable + counts.unusable,
             }
         })
     }

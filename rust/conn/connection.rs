@@ -205,11 +205,11 @@ impl<R: Role> Connection<R> {
 
 /// Returns the regions of a pool.
 impl From<PoolCounts> for Regions {
-    fn from(census: PoolCounts) -> Self {
+    fn from(counts: PoolCounts) -> Self {
         Self {
-            total: census.total,
-            idle: census.idle,
-            unusable: census.unusable,
+            total: counts.total,
+            idle: counts.idle,
+            unusable: counts.unusable,
         }
     }
 }

@@ -147,8 +147,8 @@ impl Spare {
     #[cold]
     pub(crate) fn uses_regions(&self) -> bool {
         self.regions().is_some_and(|pool| {
-            let census = pool.counts();
-            census.idle + census.unusable < census.total
+            let counts = pool.counts();
+            counts.idle + counts.unusable < counts.total
         })
     }
 
@@ -158,8 +158,8 @@ impl Spare {
     #[cold]
     pub(crate) fn may_have_regions(&self) -> bool {
         let enough = self.regions().is_some_and(|pool| {
-            let census = pool.counts();
-            census.total - census.unusable >= self.most_regions
+            let counts = pool.counts();
+            counts.total - counts.unusable >= self.most_regions
         });
         enough || self.uses_regions()
     }
