@@ -256,7 +256,7 @@ fn retry_unreported<T: Transport>(xprt: &Xprt<T>, error: ConnectError) -> bool {
 /// # Safety
 ///
 /// `work` is the `work` of `ConnectState::liveness_work` of a live transport of `T`.
-pub(super) unsafe extern "C" fn liveness_worker<T: Transport>(work: *mut k::work_struct) {
+unsafe extern "C" fn liveness_worker<T: Transport>(work: *mut k::work_struct) {
     let offset = offset_of!(XprtState<T>, connect)
         + offset_of!(ConnectState, liveness_work)
         + offset_of!(k::delayed_work, work);
