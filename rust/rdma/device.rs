@@ -121,8 +121,8 @@ impl Device {
     /// Returns the name of the device.
     pub(crate) fn name(&self) -> Name {
         // SAFETY: By the type invariant the device is registered. It may be renamed during the
-        // copy; the bytes are then a mixture of both names, which is harmless.
-        let bytes = unsafe { (&raw const (*self.as_ptr()).name).read() };
+        // copy, which is volatile; the bytes are then a mixture of both names, which is harmless.
+        let bytes = unsafe { (&raw const (*self.as_ptr()).name).read_volatile() };
         let name = CStr::from_bytes_until_nul(&bytes).unwrap_or_default();
         Name::new(&fmt!("{name}"))
     }

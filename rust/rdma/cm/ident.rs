@@ -3,7 +3,7 @@
 //! Ownership of a cm_id: [`OwnedId`] with its context, and [`Ident`], which [`CmId`](super::CmId)
 //! and the queue pair share.
 
-use core::ptr::NonNull;
+use core::ptr::{read_volatile, NonNull};
 
 use kernel::error::from_err_ptr;
 use kernel::ffi::{c_int, c_void};
@@ -12,7 +12,7 @@ use kernel::sync::atomic::{Atomic, AtomicFlag, Full, Relaxed, Release};
 use kernel::sync::{new_mutex, Arc, ArcBorrow, Mutex};
 use kernel::types::ForeignOwnable;
 
-use crate::mem::{MemallocScope, Net, SockAddr, Storage};
+use crate::mem::{MemallocScope, Net, SockAddr};
 use crate::raw as bindings;
 use crate::rdma::device::Device;
 
@@ -192,8 +192,8 @@ impl OwnedId {
         let id = self.as_ptr();
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
-        // is half written, which is harmless.
-        let addr = unsafe { *(&raw const (*id).route.addr.src_addr).cast::<Storage>() };
+        // is half written, which is harmless. The read is volatile.
+        let addr = unsafe { read_volatile((&raw const (*id).route.addr.src_addr).cast()) };
         SockAddr::from_storage(addr)
     }
 
@@ -203,8 +203,8 @@ impl OwnedId {
         let id = self.as_ptr();
         // SAFETY: By the type invariant the cm_id is valid, and all of the storage is initialised.
         // Once meaningful, the address does not change; an earlier copy may be of an address that
-        // is half written, which is harmless.
-        let addr = unsafe { *(&raw const (*id).route.addr.dst_addr).cast::<Storage>() };
+        // is half written, which is harmless. The read is volatile.
+        let addr = unsafe { read_volatile((&raw const (*id).route.addr.dst_addr).cast()) };
         SockAddr::from_storage(addr)
     }
 }

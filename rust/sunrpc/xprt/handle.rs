@@ -204,8 +204,10 @@ impl<T: Transport> Xprt<T> {
         // The length is not taken from `addrlen`: SUNRPC's sysfs cannot parse an IPv6 address, and
         // when one is written it sets the length to 0 and leaves the address unchanged.
         // SAFETY: The transport is alive, and all bytes of its address storage are initialised.
-        // Without the send lock the copy may mix two addresses, each byte of which is valid.
-        SockAddr::from_storage(unsafe { (&raw const (*xprt).addr).cast::<Storage>().read() })
+        // Without the send lock the copy may mix two addresses, each byte of which is valid. The
+        // read is volatile.
+        let addr = unsafe { (&raw const (*xprt).addr).cast::<Storage>().read_volatile() };
+        SockAddr::from_storage(addr)
     }
 
     /// Returns the network namespace of the mount. The transport holds a reference to it.
