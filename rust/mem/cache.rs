@@ -299,9 +299,10 @@ impl Drop for FreeList {
             // SAFETY: By the type invariant this allocator allocated the block with this layout,
             // and nothing else uses it.
             unsafe {
-                match self.contiguous {
-                    true => Kmalloc::free(memory, self.layout),
-                    false => KVmalloc::free(memory, self.layout),
+                if self.contiguous {
+                    Kmalloc::free(memory, self.layout);
+                } else {
+                    KVmalloc::free(memory, self.layout);
                 }
             }
         }

@@ -189,9 +189,10 @@ impl Sizes {
     /// Fits a connection to a device; `None` if its queues are too short for one call.
     pub(crate) fn new(config: &ConnConfig, device: &device::Limits) -> Option<Self> {
         // If RDMA Reads need memory regions, each Read has one element, a whole region.
-        let sges = match device.reads_need_regions {
-            true => device.max_sge,
-            false => device.max_sge.min(device.max_read_sge),
+        let sges = if device.reads_need_regions {
+            device.max_sge
+        } else {
+            device.max_sge.min(device.max_read_sge)
         };
         let sges = sges.clamp(1, MOST_SGES);
         let longest = config.max_payload.saturating_add(AROUND);
@@ -234,9 +235,10 @@ impl Sizes {
                 },
                 write_wrs: most,
                 sges,
-                read_pages: match device.reads_need_regions {
-                    true => device.max_frmr_depth.min(REGION_PAGES),
-                    false => sges,
+                read_pages: if device.reads_need_regions {
+                    device.max_frmr_depth.min(REGION_PAGES)
+                } else {
+                    sges
                 },
                 // CAST: a small constant.
                 page_shift: PAGE_SHIFT as u32,

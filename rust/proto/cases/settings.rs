@@ -255,9 +255,10 @@ fn check_automatic() -> Check {
     for client_first in [true, false] {
         let mut pair = Pair::new(client, server)?;
         settle(&mut pair)?;
-        let (one, other) = match client_first {
-            true => (&mut pair.client, &mut pair.server),
-            false => (&mut pair.server, &mut pair.client),
+        let (one, other) = if client_first {
+            (&mut pair.client, &mut pair.server)
+        } else {
+            (&mut pair.server, &mut pair.client)
         };
         one.follow(AT_WORK, AT_WORK);
         other.follow(4096, 4096);

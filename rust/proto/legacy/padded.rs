@@ -281,10 +281,12 @@ impl<'a, F: FnMut(&[u8])> Walk<'a, F> {
                 let count = self.word()? as usize;
                 self.skip(count.saturating_mul(4)).map(drop)
             }
-            Item::If { value, len } => match self.word()? == value {
-                true => self.skip(len as usize).map(drop),
-                false => Ok(()),
-            },
+            Item::If { value, len } => {
+                if self.word()? == value {
+                    self.skip(len as usize)?;
+                }
+                Ok(())
+            }
             Item::Attributes => self.items(&binding::SATTR3),
             Item::How => match self.word()? {
                 2 => self.skip(8).map(drop),

@@ -344,9 +344,10 @@ impl InlineSpace {
         let (segs, t) = (max_segs as usize, thresholds);
         let call = |write, reply| Calls {
             inline: Space::new(t.client_to_server, t.version.header_len(0, write, reply)),
-            read: match options.read_chunks {
-                true => Space::new(t.client_to_server, t.version.header_len(segs, write, reply)),
-                false => Space::NONE,
+            read: if options.read_chunks {
+                Space::new(t.client_to_server, t.version.header_len(segs, write, reply))
+            } else {
+                Space::NONE
             },
         };
         let reply = |write| Space::new(t.server_to_client, t.version.header_len(0, write, None));

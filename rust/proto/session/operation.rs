@@ -34,10 +34,8 @@ impl Session {
         breach: Option<Breach>,
     ) -> Verdict {
         let version = message.version().number();
-        match self.answer(Control::reply(message.xid(), version, Body::Error(error))) {
-            true => Verdict::dropped(breach),
-            false => Verdict::dropped(Some(Breach::TooMany)),
-        }
+        let sent = self.answer(Control::reply(message.xid(), version, Body::Error(error)));
+        Verdict::dropped(if sent { breach } else { Some(Breach::TooMany) })
     }
 
     /// Appends an answer to the peer. Returns `false` if there are too many: the connection is then

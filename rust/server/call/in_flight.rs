@@ -235,9 +235,10 @@ impl InFlight {
         operation: Operation,
     ) -> Result<bool, Broken> {
         let mut state = self.state.lock();
-        let posted = match state.parked.is_empty() || state.may_overtake(&operation) {
-            true => state.post(qp, &self.calls.load, operation),
-            false => Err((PostError::Full, operation)),
+        let posted = if state.parked.is_empty() || state.may_overtake(&operation) {
+            state.post(qp, &self.calls.load, operation)
+        } else {
+            Err((PostError::Full, operation))
         };
         match posted {
             Ok(()) => Ok(false),
@@ -483,9 +484,10 @@ impl InFlightState {
         let number = number(self.replies.next()) * u32::from(tag == REPLY);
         let cid = traced::cid(qp, number);
         if let Some(source) = out.source {
-            match out.long {
-                true => trace::server::post_reply_chunk(cid, source.work_requests()),
-                false => trace::server::post_write_chunk(cid, source.work_requests()),
+            if out.long {
+                trace::server::post_reply_chunk(cid, source.work_requests());
+            } else {
+                trace::server::post_write_chunk(cid, source.work_requests());
             }
             self.quiet = if signal { 0 } else { self.quiet + 1 };
             self.add(qp, load, source.page_count());

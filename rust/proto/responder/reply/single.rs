@@ -89,9 +89,10 @@ impl Single {
     /// Returns the length of the Send in bytes: the header and the rest.
     #[inline]
     pub const fn send_len(&self) -> u32 {
-        let chunk = match self.long {
-            true => v1::len::reply_chunk(1),
-            false => v1::len::write_chunk(1),
+        let chunk = if self.long {
+            v1::len::reply_chunk(1)
+        } else {
+            v1::len::write_chunk(1)
         };
         // CAST: two small constants.
         let header = self.version.min_header().saturating_add(chunk) as u32;
