@@ -112,7 +112,8 @@ pub(super) fn log_no_space(xprt: &Xprt<Client>) {
     pr_warn!("call to {addr} port {port} failed: {lack}: raise swiotlb=\n");
 }
 
-/// Logs why a mount gets no reply, unless a reply has arrived before. Any context.
+/// Logs why a mount gets no reply, unless a reply has arrived before. Process context; does not
+/// sleep.
 #[cold]
 pub(super) fn log_unanswered(xprt: &Xprt<Client>, reason: Reason) {
     if xprt.is_main() && xprt.counts().recvs == 0 && !xprt.is_abandoned() {

@@ -11,8 +11,8 @@
 //!
 //! A call takes all its regions or none, and a prepared call in the queue holds its regions. The
 //! idle regions may therefore not suffice for the call at the head of the queue. That call then
-//! takes the regions of the calls behind it (`call/send.rs`), which must be prepared again. This is
-//! rare with more regions: [`Endpoint::order_regions`] makes a worker allocate more.
+//! takes the regions of the calls behind it (`client/call/send.rs`), which must be prepared again.
+//! This is rare with more regions: [`Endpoint::order_regions`] makes a worker allocate more.
 
 use core::ops::Deref;
 
@@ -101,9 +101,9 @@ pub(super) struct Endpoint {
 
 /// The work item that allocates more memory regions.
 pub(super) const REPLENISH: u64 = 0;
-/// The work item that closes the connection; see `conn/session.rs`.
+/// The work item that closes the connection; see `client/conn/session.rs`.
 pub(super) const CLOSE: u64 = 1;
-/// The work item that enlarges Receives; see `conn/session.rs`.
+/// The work item that enlarges Receives; see `client/conn/session.rs`.
 pub(super) const GROW: u64 = 2;
 
 kernel::impl_has_work! {

@@ -144,8 +144,8 @@ fn region_id(locked: &Locked) -> u32 {
 }
 
 /// Queues the work item that closes the connection, since its chains of LOCAL_INV cannot complete.
-/// If the connection is closed already, the worker finishes the calls of these chains. Any context;
-/// `ep` is not the last reference.
+/// If the connection is closed already, the worker finishes the calls of these chains. Process
+/// context; does not sleep. `ep` is not the last reference.
 pub(in crate::client) fn order_close(ep: &Arc<Endpoint>) {
     let conn = ep.shared();
     if !ep.is_closed() {

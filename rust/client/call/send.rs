@@ -4,7 +4,8 @@
 //!
 //! A call is usually prepared outside the send lock, when SUNRPC has just encoded it, and posted
 //! once it holds that lock and a credit. A call is prepared under the send lock if there was no
-//! connection before, or a different one, or if there were too few memory regions.
+//! connection before, or a different one, if the terms have changed, or if regions, space in the
+//! DMA layer or a send buffer were lacking.
 //!
 //! The lock of the slot is held while a call is prepared, unless mapping memory may take long or
 //! sleep on this device ([`Regions::slow`]). On such a device the task takes the contents out of
@@ -90,7 +91,7 @@ impl From<EncodeError> for PrepareError {
 ///
 /// # Errors
 ///
-/// See [`PrepareError`]. The slot is idle after an error.
+/// See [`PrepareError`]. The slot is idle after any error but `NotConnected`.
 #[inline(never)]
 pub(in crate::client) fn prepare(
     rqst: &Rqst<'_, Client>,
@@ -242,8 +243,7 @@ fn report(
 }
 
 /// Prepares a call that could not be prepared when it was encoded, or was prepared for a different
-/// connection or former terms. Returns the contents of its slot; `None` if the call has failed
-/// permanently.
+/// connection or former terms. Returns its slot, locked; `None` if the call has failed permanently.
 #[cold]
 fn prepare_now<'a>(
     client: &Client,

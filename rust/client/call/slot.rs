@@ -132,8 +132,8 @@ impl Slot {
         self.locked.lock()
     }
 
-    /// Returns whether the slot may be in a phase other than Idle. The task of the RPC calls this
-    /// when no other context works on the RPC any more.
+    /// Returns whether the slot may be in a phase other than Idle. Without the lock the answer may
+    /// be late; for the task of the RPC it is exact once no other context works on the RPC.
     pub(super) fn is_in_use(&self) -> bool {
         read_once(&self.in_use)
     }
@@ -278,9 +278,9 @@ impl Locked {
     ///
     /// # Errors
     ///
-    /// `NotConnected`. `Dropped` in other phases: the call is in progress, or is being aborted. The
-    /// peer counts credits, so no call is sent twice over one connection: only a new connection can
-    /// carry it again.
+    /// `NotConnected` without a connection. `Dropped` in any phase but Prepared: the call is in
+    /// progress, or is being aborted. The peer counts credits, so no call is sent twice over one
+    /// connection: only a new connection can carry it again.
     #[inline(always)]
     pub(super) fn post(
         &mut self,

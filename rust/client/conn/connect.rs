@@ -89,8 +89,8 @@ pub(in crate::client) fn connect(
     let tags = (tags::count(config.slots) + quirks::TAGS, receives);
     let qp = connection::queue_pair(&cm, &pd, &queues, tags, shared.clone());
     let qp = qp.map_err(local(xprt, "queue pair"))?;
-    // The guard exists before the first buffer, because a failure may leave some request slots
-    // without a buffer. A late removal of the device must not close the next connection.
+    // The guard exists before the first buffer, because a failure may leave buffers in some request
+    // slots. A late removal of the device must not close the next connection.
     let undo = ScopeGuard::new(|| {
         lifecycle.on(Event::Close);
         fence::sweep(xprt, epoch);
