@@ -129,9 +129,9 @@ impl<R: Role> Connection<R> {
         self.shared().close();
     }
 
-    /// Returns whether the connection speaks version two and was ever at work: [`MESSAGES`] have
-    /// arrived between two calls of this method, and one for each Receive. Only the watch calls
-    /// this.
+    /// Returns whether the connection speaks version two and was ever at work: between two calls of
+    /// this method at least [`MESSAGES`], and at least as many as there are Receives, have arrived.
+    /// Only the watch calls this.
     pub(crate) fn is_at_work(&self) -> bool {
         let session = &self.shared().session;
         let (arrived, (_, receives)) = (self.qp().arrived(), self.qp().receives());
@@ -261,7 +261,7 @@ pub(crate) fn post_receives<R: Role>(
     posted
 }
 
-/// The least number of messages between two looks of the watch that make a connection one at work.
+/// A connection is at work only if this many messages have arrived between two checks of the watch.
 const MESSAGES: u32 = 128;
 
 /// A quarter of the Receives is posted in one batch.
@@ -307,7 +307,7 @@ impl Demand {
         // Draining the send queue takes part of the device's limit.
         let room = limits.max_qp_wr.saturating_sub(DRAIN_SEND_WRS + fixed);
         // One completion queue serves both queues: the work requests of an RPC, its Receive, and
-        // the batch.
+        // the batch. A batch of a quarter of the Receives is at most one entry for each RPC.
         let least = self.send_wr_per_credit + 1;
         let batch = self.receive_batch.map(|batch| (least, batch));
         let (per_credit, batch) = batch.unwrap_or((least + 1, 0));

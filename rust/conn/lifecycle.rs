@@ -94,8 +94,9 @@ impl<O: XprtRef> Lifecycle<O> {
         self.changed.notify_all();
     }
 
-    /// Implements [`Self::end`]. The transport also closes a connection by an event, and makes the
-    /// next connection after that. The lock is held, so that the order applies to this connection.
+    /// Implements [`Self::end`]. The lock is held until the close is ordered: a transport that
+    /// closes the connection itself does so by an event, and makes the next connection, which this
+    /// order must not close, only after that.
     fn end_locked(&self, progress: &mut Progress, event: Event) {
         let used = self.answers || progress.conn.state().is_up();
         let step = self.apply(progress, event);
@@ -180,7 +181,8 @@ impl<O: XprtRef> Lifecycle<O> {
     }
 
     /// Leases `device` for the connection. The connection ends when `port` loses its link; `None`
-    /// lets the queue pair repeat its packets until the link is back, or for too long. May sleep.
+    /// lets the queue pair repeat its packets until the link is back or the retries are used up.
+    /// May sleep.
     ///
     /// # Errors
     ///

@@ -50,8 +50,8 @@ pub(crate) trait XprtRef: Send + Sync + 'static {
 
 /// The part of a connection that depends on the role: requester or responder.
 ///
-/// The methods run in the completion worker: in process context, one after the other for each
-/// connection. They do not sleep.
+/// Unless its description says otherwise, a method runs in the completion worker: in process
+/// context, one after the other for each connection. No method sleeps.
 pub(crate) trait Role: Sized + Send + Sync + 'static {
     /// The transport that the connection belongs to.
     type Owner: XprtRef;
@@ -94,11 +94,11 @@ pub(crate) trait Role: Sized + Send + Sync + 'static {
     fn control_sent(_conn: &ConnOf<Self>, _qp: &QpOf<Self>) {}
 
     /// Returns the credits in a message of the session with this direction: those that a call
-    /// requests, or those that a reply grants.
+    /// requests, or those that a reply grants. Called by any task, with the session's lock held.
     fn credits(conn: &ConnOf<Self>, direction: Direction) -> u32;
 
-    /// Carries out what the session has decided, apart from sending messages. Called in process
-    /// context, without spinlocks.
+    /// Carries out what the session has decided, apart from sending messages. Called by any task in
+    /// process context, without spinlocks; several may run at once.
     fn decided(conn: &ConnOf<Self>, qp: &QpOf<Self>, output: Output);
 
     /// Called when the connection is lost, before it is closed; see
