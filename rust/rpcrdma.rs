@@ -40,7 +40,8 @@ mod kunit;
 /// The registrations of the module. Field order is the order of unregistration: once the classes
 /// are gone, no transport is left, and no device is in use.
 struct Module {
-    /// `None` if another module had the name when mounts existed already.
+    /// `None` if another module had registered the server's class and a mount already kept this
+    /// module loaded.
     _server: Option<svc::ClassRegistration<Listener>>,
     _service: ServiceOwner,
     _backchannel: ClassRegistration<BcXprt>,

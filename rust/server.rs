@@ -4,7 +4,7 @@
 //!
 //! The order is from top to bottom: a file or folder uses those below it, and none above it.
 //!
-//! | box | what it is for |
+//! | module | what it is for |
 //! | --- | --- |
 //! | [`role`] | the completions of a connection |
 //! | [`backchannel`] | calls of the service to its client |
@@ -14,8 +14,8 @@
 //! | [`conn`] | the life of a connection: `listener`, `accept`, `session`, `failure`, and its |
 //! | | objects: `owner`, `endpoint` |
 //! | [`legacy`] | requesters of RFC 5666; no other file knows what sets them apart |
-//! | [`call`] | calls and operations in progress: `context`, `queue`, `in_flight`, `memory`, |
-//! | | `budget` |
+//! | [`call`] | calls and operations in progress: `context`, `queue`, `in_flight`, `load`, |
+//! | | `memory`, `budget` |
 //! | [`log`] | messages to the administrator |
 //! | [`config`] | settings and counters, and the sizes of a connection on a device |
 //!

@@ -70,8 +70,9 @@ pub(crate) fn disown_truncated(reply: &mut Reply<'_, Call>) {
 ///
 /// # Errors
 ///
-/// `ENOMEM`, also if the DMA layer has no space for some time: see [`give_up`]. `EMSGSIZE` if the
-/// chunks that the requester offers are too short; the requester has been sent an error.
+/// `EMSGSIZE` if the chunks that the requester offers are too short: the requester has been sent an
+/// error. After any other error, or if the message does not fit its own buffer, the call has been
+/// given up or the connection is being closed: see [`give_up`].
 pub(crate) fn reply(ep: &Endpoint, mut reply: Reply<'_, Call>) -> Result {
     let (message, call) = reply.parts();
     let credits = ep.role().calls.answer(call);

@@ -251,7 +251,7 @@ impl ReadCtxt {
     /// # Errors
     ///
     /// `EMSGSIZE`, `EINVAL` if the thread has too few pages; `EIO` if the RDMA Reads have not
-    /// completed.
+    /// completed, or the list has fewer pages than the call.
     pub(crate) fn exchange<X>(&mut self, inline: &[u8], arriving: &mut Arriving<'_, X>) -> Result {
         let pages = self.store.sink.pages().ok_or(EIO)?;
         // The list may have kept more pages than the call has.

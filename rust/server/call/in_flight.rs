@@ -449,7 +449,7 @@ impl InFlightState {
 
     /// Returns whether an operation need not wait for those that are parked. A reply without RDMA
     /// Writes passes calls: it needs a single work request. At most [`MOST_OVERTAKING`] do, so that
-    /// the calls get the space for theirs.
+    /// the calls get the space for theirs. Counts an operation that passes.
     fn may_overtake(&mut self, operation: &Operation) -> bool {
         let short = matches!(operation, Operation::Reply(out) if out.source.is_none());
         let may = short && self.parked_replies == 0 && self.overtaking < MOST_OVERTAKING;

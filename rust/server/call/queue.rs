@@ -284,7 +284,7 @@ impl ReadyQueue {
     }
 
     /// Removes and returns the next fetched call, or the oldest message. Calls `emptied` if nothing
-    /// is left, under the lock that new arrivals take.
+    /// is left that may be received now, under the lock that new arrivals take.
     #[inline(always)]
     pub(crate) fn pop(&self, emptied: impl FnOnce()) -> Option<Ready> {
         let mut state = self.state.lock();
@@ -306,6 +306,7 @@ impl ReadyQueue {
     pub(crate) fn stall(&self, message: Held) {
         let mut state = self.state.lock();
         self.set_stalled(&mut state, true);
+        // A queue that was closed refuses the message, which is then dropped without the lock.
         let _refused = state.messages.push_front(message);
         drop(state);
     }

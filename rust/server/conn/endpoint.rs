@@ -149,10 +149,10 @@ impl Responder {
         self.budget.wait(pages, used, &self.ready)
     }
 
-    /// Returns how many pages the requester has: of those that it keeps if others wait for pages,
-    /// and of replies, in units, if it has more than it leaves others; of both if a thread waits
-    /// for space in the DMA layer. A fetched call waits for a thread of the service, and not for
-    /// the requester.
+    /// Returns how many pages the requester keeps from others. The pages of its fetches count if
+    /// others wait for pages, those of its replies (in units) if it has more than it leaves, and
+    /// both while a thread waits for space in the DMA layer; `None` if neither counts. A fetched
+    /// call waits for a thread of the service, and not for the requester.
     pub(crate) fn hoard(&self) -> Option<usize> {
         let (load, kept) = (&self.calls.load, self.pages_kept());
         let paused = PAUSING.load(Relaxed) != 0;

@@ -157,9 +157,9 @@ pub(crate) const INTERVAL_MS: u32 = 10_000;
 /// The number of consecutive checks without a completion after which a connection is closed.
 const PATIENCE: u32 = 4;
 /// That number for a connection that has pages, or space in the DMA layer, for which others wait.
-/// A check closes only the connection with most pages: on a congested network all of them are slow,
-/// and the pages of that connection may suffice. The preceding check probes the requester, because
-/// without a probe even a fast requester may cause no completion.
+/// A check closes only the connection with the most pages: on a congested network all of them are
+/// slow, and the pages of that connection may suffice. The preceding check probes the requester,
+/// because without a probe even a fast requester may cause no completion.
 const PATIENCE_IF_SHORT: u32 = 2;
 /// The number of consecutive checks without a message after which the requester is probed.
 const SILENCE: u32 = 6;
