@@ -10,8 +10,11 @@
 //! | [`address`] | socket addresses as text |
 //! | [`random()`] | random numbers |
 //! | [`sysctl`] | settings under `/proc/sys/sunrpc` |
+//! | [`time`] | jiffies |
 //!
-//! Everything outside [`xprt`] and [`svc`] serves client and server transports alike.
+//! Everything outside [`xprt`] and [`svc`] serves client and server transports alike. The examples
+//! are quoted from the modules `samples/rpc_null_main.rs` and `samples/svc_null_main.rs`, and from
+//! the KUnit suites.
 //!
 //! C headers: [`include/linux/sunrpc/xprt.h`](srctree/include/linux/sunrpc/xprt.h),
 //! [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h),

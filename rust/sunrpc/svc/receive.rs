@@ -174,7 +174,7 @@ impl<'a, X> Incoming<'a, X> {
     pub(crate) fn received(self) -> Arriving<'a, X> {
         // SAFETY: By the type invariants the transport is busy, and referenced by the request.
         unsafe { raw::svc_xprt_received((*self.rqst.as_ptr()).rq_xprt) };
-        // INVARIANT: The rest holds by the type invariants of `self`.
+        // INVARIANT: By those of `self`; only the busy state has ended.
         Arriving {
             rqst: self.rqst,
             inline: 0,

@@ -160,7 +160,7 @@ impl<T: Transport> Xprt<T> {
         }
     }
 
-    /// Returns the server's address as it is displayed. Any context but interrupts.
+    /// Returns the server's address as it is displayed. Process context, also with spinlocks held.
     pub(crate) fn shown(&self) -> DisplayAddr {
         self.state.address_strings.lock().shown
     }

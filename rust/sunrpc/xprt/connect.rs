@@ -11,8 +11,8 @@
 //!                                                     Transport::connect
 //!                                                     set connected, or Transport::close
 //!                                                     clear XPRT_CONNECTING
-//!                                                     release the send lock
 //!                                                     wake xprt->pending
+//!                                                     release the send lock
 //! ```
 //!
 //! # Back-off
@@ -63,7 +63,7 @@ pub(crate) struct ConnectState {
     /// Runs [`worker`].
     #[pin]
     connect_work: Opaque<k::delayed_work>,
-    /// Runs `liveness_worker`.
+    /// Runs [`liveness_worker`].
     #[pin]
     liveness_work: Opaque<k::delayed_work>,
     /// Time at which RPCs requested the first attempt since the last reply.
@@ -126,8 +126,8 @@ pub(super) fn init_raw<T: Transport>(xprt: &mut raw::rpc_xprt) {
     xprt.idle_timeout = secs(T::IDLE_TIMEOUT);
 }
 
-/// Waits for the workers and prevents them from running again. The connect work is first, because
-/// it may queue the liveness work. Called by the teardown, which holds the send lock. Sleeps.
+/// Waits for the workers. The teardown, which calls this, holds the send lock, so nothing queues
+/// them again. The connect work is first, because it may queue the liveness work. Sleeps.
 pub(super) fn cancel<T: Transport>(xprt: &Xprt<T>) {
     if !T::HAS_CONNECT {
         return;

@@ -257,8 +257,9 @@ impl<T: Transport> Xprt<T> {
         self.state_bits() & (1 << bit) != 0
     }
 
-    /// Clears a bit of the state. Returns whether it was set. The caller guarantees that no other
-    /// thread sets it meanwhile.
+    /// Clears a bit of the state. Returns whether it was set. This is not atomic: if another thread
+    /// sets the bit between the test and the clearing, that is lost. The caller shows that no
+    /// thread does, or that the loss is harmless.
     pub(super) fn test_and_clear(&self, bit: u32) -> bool {
         let was = self.test(bit);
         if was {

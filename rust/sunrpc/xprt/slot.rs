@@ -7,9 +7,9 @@
 //! backlog (`xprt_alloc_slot`, `xprt_free_slot`). Because the number of slots equals `min_reqs` and
 //! `max_reqs`, SUNRPC neither allocates nor frees a slot.
 //!
-//! `call_allocate()` of `net/sunrpc/clnt.c` defines the task of the operation `buf_alloc`. Each
-//! slot has a persistent buffer, which is large enough for call and reply of nearly all RPCs. Other
-//! RPCs get a larger buffer until they end.
+//! `call_allocate()` of `net/sunrpc/clnt.c` shows what `buf_alloc` has to do. Each slot has a
+//! persistent buffer, which is large enough for call and reply of nearly all RPCs. Other RPCs get a
+//! larger buffer until they end.
 
 use core::cell::{Cell, UnsafeCell};
 use core::marker::PhantomPinned;
