@@ -3,10 +3,9 @@
 //! A server transport for SUNRPC in one page, whose only client is the module itself.
 //!
 //! Each listener gets two requests for a connection and refuses the first one. Over the other
-//! connection the sample calls the service, and checks each reply.
-//! Nothing leaves the machine. The sample shows what a server transport implements, and that the
-//! room `sunrpc` does not depend on `rdma`: only `raw`, `mem`, `text`, `work` and `sunrpc` are
-//! used.
+//! connection the sample calls the service, and checks each reply. Nothing leaves the machine. The
+//! sample shows what a server transport implements, and that the room `sunrpc` does not depend on
+//! `rdma`: only `raw`, `mem`, `text`, `work` and `sunrpc` are used.
 //!
 //! ```text
 //! insmod svc_null.ko

@@ -14,8 +14,8 @@ use kernel::types::NotThreadSafe;
 
 use crate::raw;
 
-/// A scope that restricts the allocations of the task, until the value is dropped.
-/// Scopes of one kind end in the reverse order of their beginning.
+/// A scope that restricts the allocations of the task, until the value is dropped. Scopes of one
+/// kind end in the reverse order of their beginning.
 #[must_use = "the scope ends when the value is dropped"]
 pub(crate) struct MemallocScope {
     /// The flag of the task that this scope set, or 0 if an outer scope did.

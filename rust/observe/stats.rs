@@ -3,8 +3,8 @@
 //! Counters of one transport, and its line in `/proc/self/mountstats`.
 //!
 //! Scripts parse that line by position: 27 values follow `xprt: rdma`. Each value has the position
-//! of the C implementation; [`XprtLine`] has the table. Where the two implementations
-//! differ, the documentation of the counter describes this one.
+//! of the C implementation; [`XprtLine`] has the table. Where the two implementations differ, the
+//! documentation of the counter describes this one.
 
 use kernel::fmt;
 use kernel::prelude::*;

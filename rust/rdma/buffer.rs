@@ -149,7 +149,7 @@ impl Buffer {
     }
 
     /// Makes the device's writes to the first `len` bytes visible to the CPU, and returns `len`,
-    /// limited to the buffer. Of an empty message one byte is synchronized, for the same reason.
+    /// limited to the buffer. Of an empty message one byte is synchronised, for the same reason.
     pub(super) fn sync_for_cpu(&self, len: usize) -> usize {
         let (device, way) = (self.pd.device(), self.direction.into());
         let len = len.min(self.len);

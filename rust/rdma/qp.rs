@@ -175,8 +175,8 @@ impl<C: Completions> Qp<C> {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` after draining; `ENOMEM`; or the error
-    /// of the device's driver, after which the queue pair counts as broken.
+    /// `ENOTCONN` after draining; `ENOMEM`; or the error of the device's driver, after which the
+    /// queue pair counts as broken.
     pub(crate) fn add_receives(&self, total: u32) -> Result<u32> {
         self.recv_queue.grow(total)
     }

@@ -2,9 +2,9 @@
 
 //! Server transports of SUNRPC: `svc_xprt` and its class.
 //!
-//! A server implements [`Listener`] and [`Connection`], and [registers](register) the
-//! class with SUNRPC. A service such as nfsd then creates a listener for each address, and a
-//! connection for each request that a listener has queued.
+//! A server implements [`Listener`] and [`Connection`], and [registers](register) the class with
+//! SUNRPC. A service such as nfsd then creates a listener for each address, and a connection for
+//! each request that a listener has queued.
 //!
 //! C headers: [`include/linux/sunrpc/svc_xprt.h`](srctree/include/linux/sunrpc/svc_xprt.h),
 //! [`include/linux/sunrpc/svc.h`](srctree/include/linux/sunrpc/svc.h)
@@ -43,8 +43,8 @@
 //!
 //! # Deferral
 //!
-//! SUNRPC may defer a call until user space has answered an upcall, if the whole argument is in
-//! its head. It then copies the argument and moves the context from the `svc_rqst` to the deferred
+//! SUNRPC may defer a call until user space has answered an upcall, if the whole argument is in its
+//! head. It then copies the argument and moves the context from the `svc_rqst` to the deferred
 //! request. The call is processed later without [`Connection::receive`], or dropped by a worker of
 //! the cache, perhaps after [`Connection::detach`]. The context is released in either case.
 //!

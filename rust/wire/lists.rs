@@ -117,7 +117,7 @@ impl<'a> Lists<'a> {
 }
 
 /// Lists with one chunk of one segment, as in most calls with a payload. Their encoding is unique,
-/// so a few comparisons recognize them. [`Lists::decode`] decodes them as well.
+/// so a few comparisons recognise them. [`Lists::decode`] decodes them as well.
 impl<'a> Lists<'a> {
     /// Returns the lists that these bytes encode, and their only segment, if that is in the read
     /// list. Returns `None` for all other bytes, well-formed or not.

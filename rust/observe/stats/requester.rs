@@ -82,8 +82,7 @@ breaches! {
     /// A connection request allows no RDMA Reads. It is refused.
     ReadDepth = ("read_depth", "no RDMA Reads allowed"),
     /// Replies have waited too long, because the requester does not receive or is not read from; or
-    /// it has not answered the calls that occupy its whole grant.
-    /// The connection is closed.
+    /// it has not answered the calls that occupy its whole grant. The connection is closed.
     Slow = ("slow", "replies or callbacks have waited too long"),
     /// A connection ended while RDMA Reads or Writes were outstanding.
     TransferLost = ("transfer_lost", "connection lost during RDMA Reads or Writes"),

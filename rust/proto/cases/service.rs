@@ -51,7 +51,7 @@ const ANSWERS: [Case; 16] = [
     (&[2, PROGRAM, 2, 1, 0, 0, 0, 0], &[0, 0, 0, 2, 1, 1]),
     // Another version of RPC.
     (&[3, PROGRAM, 1, 0, 0, 0, 0, 0], &[1, 0, 2, 2]),
-    // Another flavor, and credentials that are no credentials.
+    // Another flavour, and credentials that are no credentials.
     (&[2, PROGRAM, 1, 0, 6, 0, 0, 0], &[1, 1, 1]),
     (&[2, PROGRAM, 1, 0, 1, 404, 0, 0], &[1, 1, 1]),
     (&[2, PROGRAM, 1, 0, 1, HUGE, 0, 0], &[1, 1, 1]),

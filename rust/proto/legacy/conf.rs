@@ -3,7 +3,7 @@
 //! The Connection Configuration Protocol as a client uses it: its call, the server's answer, and
 //! what follows from both (RFC 5666 section 6).
 //!
-//! The call has AUTH_NONE, although section 11 demands protection by a flavor: there is no context
+//! The call has AUTH_NONE, although section 11 demands protection by a flavour: there is no context
 //! of RPCSEC_GSS yet. The call contains no secret, and concerns only this connection.
 //!
 //! Before the server has answered, a client may send one message at a time, of at most 1024

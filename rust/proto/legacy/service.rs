@@ -3,9 +3,9 @@
 //! The service of the Connection Configuration Protocol: RFC 5666 section 6.
 //!
 //! The transport itself answers calls of this program: the answer is about the connection, which
-//! the upper layer does not know. The section on security (11) demands protection by a flavor,
+//! the upper layer does not know. The section on security (11) demands protection by a flavour,
 //! which this service does not support: it accepts AUTH_NONE and AUTH_SYS, and refuses other
-//! flavors, because it cannot check them. Nothing in an answer is secret, and a request only
+//! flavours, because it cannot check them. Nothing in an answer is secret, and a request only
 //! affects the connection over which it arrives.
 
 use super::super::super::wire::conf_rdma::{Reply, Request, CONF_RDMA, PROGRAM, VERSION};

@@ -179,8 +179,8 @@ impl RecvQueue {
     ///
     /// # Errors
     ///
-    /// `ENOTCONN` if the queue is not open; `ENOMEM`; or
-    /// the error of the driver, after which the queue pair counts as broken.
+    /// `ENOTCONN` if the queue is not open; `ENOMEM`; or the error of the driver, after which the
+    /// queue pair counts as broken.
     pub(in super::super) fn grow(&self, total: u32) -> Result<u32> {
         let (indices, size) = self.idle.lock().reserve(total.min(self.shape.recv_max))?;
         if indices.is_empty() {

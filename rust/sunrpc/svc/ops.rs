@@ -242,8 +242,8 @@ unsafe extern "C" fn sendto<C: Connection>(rqst: *mut raw::svc_rqst) -> c_int {
 ///
 /// # Safety
 ///
-/// SUNRPC calls this with the calling thread's request, whose transport is a complete connection
-/// of `C`.
+/// SUNRPC calls this with the calling thread's request, whose transport is a complete connection of
+/// `C`.
 unsafe extern "C" fn result_payload<C: Connection>(
     rqst: *mut raw::svc_rqst,
     offset: c_uint,
@@ -262,7 +262,7 @@ unsafe extern "C" fn result_payload<C: Connection>(
     0
 }
 
-/// Returns whether a flavor signs or encrypts results as a whole. Such results have no data item
+/// Returns whether a flavour signs or encrypts results as a whole. Such results have no data item
 /// (RFC 8267 section 2).
 fn wraps_results(flavor: u32) -> bool {
     use raw::{rpc_auth_flavors_RPC_AUTH_GSS_KRB5I, rpc_auth_flavors_RPC_AUTH_GSS_KRB5P};
@@ -288,8 +288,8 @@ unsafe extern "C" fn release_ctxt<C: Connection>(xprt: *mut raw::svc_xprt, conte
     if context.is_null() {
         return;
     }
-    // SAFETY: SUNRPC passes a complete connection. The context is the foreign form of a
-    // box that `Arriving::call` passed to SUNRPC, which returns it once.
+    // SAFETY: SUNRPC passes a complete connection. The context is the foreign form of a box that
+    // `Arriving::call` passed to SUNRPC, which returns it once.
     let (connection, call) = unsafe {
         let (_, connection) = connection::<C>(xprt);
         (connection, KBox::<C::Call>::from_foreign(context))

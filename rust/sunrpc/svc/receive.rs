@@ -158,9 +158,8 @@ impl<'a, X> Incoming<'a, X> {
         unsafe { ReplySlots::behind_reply(self.rqst.as_ptr()) }.disown()
     }
 
-    /// Clears `XPT_DATA`: no call is left. The caller holds the lock of its queue
-    /// of calls, under which it has found the queue empty or has removed the last entry. Does not
-    /// sleep.
+    /// Clears `XPT_DATA`: no call is left. The caller holds the lock of its queue of calls, under
+    /// which it has found the queue empty or has removed the last entry. Does not sleep.
     pub(crate) fn mark_empty(&self) {
         // SAFETY: By the type invariants the transport is alive.
         unsafe {

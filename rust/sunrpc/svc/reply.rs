@@ -77,9 +77,9 @@ impl<X> Reply<'_, X> {
 
     /// Returns the message and the context of the call.
     pub(crate) fn parts(&mut self) -> (XdrBuf<'_>, &mut X) {
-        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in
-        // pages of the direct map, and its pages stay while `self` is borrowed. By the type
-        // invariants only this thread accesses the context, which is no part of the message.
+        // SAFETY: The reply is encoded and does not change. SUNRPC encodes replies in pages of the
+        // direct map, and its pages stay while `self` is borrowed. By the type invariants only this
+        // thread accesses the context, which is no part of the message.
         unsafe {
             let message = XdrBuf::from_raw(&raw mut (*self.slots.0).rq_res);
             (message, self.call.as_mut())
@@ -118,8 +118,8 @@ impl<X> Reply<'_, X> {
             // SUNRPC skips an empty slot when it frees the pages of the reply.
             let page = core::mem::replace(slot, core::ptr::null_mut());
             if let Some(page) = NonNull::new(page) {
-                // SAFETY: The slot's reference is taken over, because the slot is empty now.
-                // There is room for all pages.
+                // SAFETY: The slot's reference is taken over, because the slot is empty now. There
+                // is room for all pages.
                 let _ = pages.push_within_capacity(unsafe { PageRef::from_raw(page) });
             }
         }

@@ -299,9 +299,9 @@ fn finds_room_now(has_room: impl Fn() -> bool) -> bool {
 /// A counted pointer to a transport, for completions and for events of the connection manager.
 ///
 /// A handle holds no reference to the `svc_xprt`: SUNRPC never closes an idle connection that has
-/// more than one reference.
-/// Instead `xpo_free` waits until the last handle is dropped. `detach` must therefore cause all
-/// handles to be dropped soon, including those in the implementation itself.
+/// more than one reference. Instead `xpo_free` waits until the last handle is dropped. `detach`
+/// must therefore cause all handles to be dropped soon, including those in the implementation
+/// itself.
 ///
 /// # Invariants
 ///

@@ -13,9 +13,9 @@
 //! - live tasks and requests of that transport.
 //!
 //! A request is embedded in a `Slot<T>` unless it belongs to a backchannel call, which
-//! [`is_backchannel`] detects. Only `prepare_request`, `send_request` and
-//! `release_request` can see a backchannel request: it has no buffers allocated by `buf_alloc`,
-//! expects no reply, and is freed by `bc_free_rqst`.
+//! [`is_backchannel`] detects. Only `prepare_request`, `send_request` and `release_request` can see
+//! a backchannel request: it has no buffers allocated by `buf_alloc`, expects no reply, and is
+//! freed by `bc_free_rqst`.
 
 use core::marker::PhantomData;
 use core::ptr::NonNull;

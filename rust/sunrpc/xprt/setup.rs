@@ -214,15 +214,15 @@ unsafe fn attach<T: Transport>(xprt: &Xprt<T>, args: &raw::xprt_create) -> Resul
     if args.srcaddr.is_null() {
         return Err(EINVAL);
     }
-    // SAFETY: By the safety requirements SUNRPC supplied the arguments. With a source
-    // address they are those of a service, which has a reference to the connection.
+    // SAFETY: By the safety requirements SUNRPC supplied the arguments. With a source address they
+    // are those of a service, which has a reference to the connection.
     let server = unsafe { SvcXprt::of_service(args.bc_xprt) }?;
     xprt.data().attach(xprt, server)?;
     let detach = ScopeGuard::new(|| xprt.data().destroy(xprt));
     let raw_xprt = xprt.as_raw();
-    // SAFETY: The transport is alive and new, and this thread alone has access to it. The
-    // second reference is taken for `xpt_bc_xprt`. If `offer` fails, the transport is freed
-    // whatever its reference count is.
+    // SAFETY: The transport is alive and new, and this thread alone has access to it. The second
+    // reference is taken for `xpt_bc_xprt`. If `offer` fails, the transport is freed whatever its
+    // reference count is.
     unsafe {
         (*raw_xprt).bc_xprt = args.bc_xprt;
         raw::xprt_get(raw_xprt);

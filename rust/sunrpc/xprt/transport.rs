@@ -286,8 +286,8 @@ pub(crate) trait Transport: Send + Sync + Sized + 'static {
     }
 
     /// Checks whether the peer still responds. Called every [`Self::LIVENESS_INTERVAL`] seconds
-    /// while there is a connection, from a worker that does not hold the send lock:
-    /// [`Self::close`] may run at the same time.
+    /// while there is a connection, from a worker that does not hold the send lock: [`Self::close`]
+    /// may run at the same time.
     fn check_liveness(&self, _xprt: &Xprt<Self>) {}
 
     /// Handles the timeout of an RPC that waits for its reply. If `fails`, the RPC ends with this

@@ -128,7 +128,7 @@ fn check_parts<S>(version: Version, split: &OneSegment<'_, S>, bytes: &[u8]) -> 
     Ok(())
 }
 
-/// Returns whether a message is recognized as one with one chunk of one segment.
+/// Returns whether a message is recognised as one with one chunk of one segment.
 fn is_split(version: Version, bytes: &[u8]) -> bool {
     Message::split_single(version, bytes, Lists::one_read).is_some()
         || Message::split_single(version, bytes, Lists::one_write).is_some()
