@@ -22,7 +22,6 @@
 #include <linux/sunrpc/xprtrdma.h>
 #include <linux/sysctl.h>
 #include <linux/workqueue.h>
-#include <rdma/ib_cache.h>
 #include <rdma/ib_verbs.h>
 #include <rdma/mr_pool.h>
 #include <rdma/rdma_cm.h>

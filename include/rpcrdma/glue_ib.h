@@ -30,6 +30,7 @@ void rr_ib_dma_unmap_page(struct ib_device *dev, u64 addr, unsigned int len,
 			  enum dma_data_direction dir);
 bool rr_ib_uses_virt_dma(struct ib_device *dev);
 bool rr_ib_is_iwarp(const struct ib_device *dev);
+bool rr_ib_port_has_link(struct ib_device *dev, u32 port);
 bool rr_ib_uses_iommu(const struct ib_device *dev);
 int rr_ib_dma_map_sg(struct ib_device *dev, struct scatterlist *sg, int nents,
 		     enum dma_data_direction dir);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Glue for rust/rdma/: one-line wrappers of inline functions. No policy.
+ * Glue for rust/rdma/: short wrappers of inline functions.
  */
 #include <linux/dma-mapping.h>
 #include <linux/iommu-dma.h>
+#include <linux/netdevice.h>
+#include <rdma/ib_cache.h>
 #include <rpcrdma/glue_ib.h>
 
 int rr_ib_post_send(struct ib_qp *qp, const struct ib_send_wr *wr,
@@ -68,6 +70,24 @@ bool rr_ib_uses_virt_dma(struct ib_device *dev)
 bool rr_ib_is_iwarp(const struct ib_device *dev)
 {
 	return rdma_protocol_iwarp(dev, rdma_start_port(dev));
+}
+
+/*
+ * No event renews the cached state of a port when an iWARP port gets an address, or when a port has
+ * joined a bond while it was down. Asking the driver may take rtnl, whose holder may be waiting for
+ * a file of a mount.
+ */
+bool rr_ib_port_has_link(struct ib_device *dev, u32 port)
+{
+	struct net_device *ndev = ib_device_get_netdev(dev, port);
+	enum ib_port_state state = IB_PORT_DOWN;
+
+	if (ndev)
+		state = ib_get_curr_port_state(ndev);
+	else
+		ib_get_cached_port_state(dev, port, &state);
+	dev_put(ndev);
+	return state == IB_PORT_ACTIVE;
 }
 
 /* A driver that maps memory itself, like those of software devices, has no dma_device. */

@@ -127,13 +127,10 @@ impl Device {
         Name::new(&fmt!("{name}"))
     }
 
-    /// Returns whether a port of the device is active.
+    /// Returns whether a port of the device has its link. Does not sleep.
     pub(crate) fn is_active(&self, port: u32) -> bool {
-        let mut state = bindings::ib_port_state_IB_PORT_NOP;
-        // SAFETY: By the type invariant the device is registered. The state is written before the
-        // call returns, unless the call fails.
-        unsafe { bindings::ib_get_cached_port_state(self.as_ptr(), port, &raw mut state) };
-        state == bindings::ib_port_state_IB_PORT_ACTIVE
+        // SAFETY: By the type invariant the device is registered.
+        unsafe { bindings::rr_ib_port_has_link(self.as_ptr(), port) }
     }
 
     /// Returns the NUMA node of the device, or `NO_NODE` if the device reports none.

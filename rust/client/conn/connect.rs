@@ -67,13 +67,13 @@ pub(in crate::client) fn connect(
     let config = &Config::new(client.slots, false);
     let owner = xprt.handle();
     let (cm, lifecycle) = identifier(xprt).map_err(local(xprt, "identifier"))?;
-    resolve_addr(&cm, &lifecycle, xprt)?;
+    let bound = resolve_addr(&cm, &lifecycle, xprt)?;
     let device = cm.device().ok_or_else(|| why(Failure::Unreachable, xprt))?;
     let limits = device.limits();
     let settings = quirks::Settings::new(&limits);
     let (mr_depth, queues) = fit(xprt, config, (device, &limits), settings.send_wr)?;
     let reads = (limits.max_qp_rd_atom, settings.reads);
-    let port = client.local_addrs(&xprt.addr()).nth(1).map(|_| cm.port());
+    let port = watched(client, xprt, &cm, bound);
     let lease = lifecycle.lease(&client.context.devices, device, port);
     let lease = lease.map_err(local(xprt, "device"))?;
     let cm = resolve_route(cm, &lease, &lifecycle, xprt)?;
@@ -168,12 +168,14 @@ fn identifier(xprt: &Xprt<Client>) -> Result<(ClientCmId, Arc<ClientLifecycle>)>
     locals.find_map(bound).map_or_else(new, Ok)
 }
 
-/// Resolves the address of the peer, which selects the device if no local address has.
+/// Resolves the address of the peer, which selects the device if no local address has. Returns
+/// whether a local address has.
 fn resolve_addr(
     cm: &ClientCmId,
     lifecycle: &ClientLifecycle,
     xprt: &Xprt<Client>,
-) -> Result<(), ConnectError> {
+) -> Result<bool, ConnectError> {
+    let bound = cm.device().is_some();
     lifecycle.on(Event::Start);
     cm.resolve_addr(&xprt.addr(), TRAFFIC_CLASS.byte(), RESOLVE_MS)
         .map_err(|error| match error {
@@ -181,7 +183,16 @@ fn resolve_addr(
             EHOSTUNREACH => logged(xprt, HOST_UNREACHABLE, ConnectError::HostUnreachable),
             _ => why(Failure::Protocol, xprt),
         })?;
-    wait(lifecycle, State::Resolving, RESOLVE_MS + GRACE_MS, xprt)
+    wait(lifecycle, State::Resolving, RESOLVE_MS + GRACE_MS, xprt)?;
+    Ok(bound)
+}
+
+/// Returns the port that a connection leaves when the link is lost, if there is another one to try.
+/// A port that the route has selected although it lacks a link is not left.
+fn watched(client: &Client, xprt: &Xprt<Client>, cm: &ClientCmId, bound: bool) -> Option<u32> {
+    client.local_addrs(&xprt.addr()).nth(1)?;
+    let active = |port| cm.device().is_some_and(|device| device.is_active(port));
+    Some(cm.port()).filter(|&port| bound || active(port))
 }
 
 /// Waits until the attempt has left `state`, for `limit` milliseconds at most.

@@ -10,6 +10,7 @@
 struct h_device h_devices[2];
 struct h_faults h_faults;
 bool h_iwarp;
+bool h_no_netdev;
 unsigned int h_most_elements;
 
 int h_step_error(enum h_step step)
@@ -148,10 +149,27 @@ void ib_unregister_event_handler(struct ib_event_handler *handler)
 	device->handler = NULL;
 }
 
+/* The cache lacks the link of a port that has a network interface. */
 int ib_get_cached_port_state(struct ib_device *device, u32 port, enum ib_port_state *state)
 {
-	*state = device_of(device)->lost[port] ? IB_PORT_DOWN : IB_PORT_ACTIVE;
+	bool known = h_no_netdev && !device_of(device)->lost[port];
+
+	*state = known ? IB_PORT_ACTIVE : IB_PORT_INIT;
 	return 0;
+}
+
+struct net_device *ib_device_get_netdev(struct ib_device *device, u32 port)
+{
+	static struct net_device up, down;
+	static int users;
+
+	if (h_no_netdev)
+		return NULL;
+	h_expect(!users++, "violation: a network interface is in use for ever");
+	up.pcpu_refcnt = down.pcpu_refcnt = (int __percpu __force *)&users;
+	up.state = BIT(__LINK_STATE_START);
+	down.state = BIT(__LINK_STATE_START) | BIT(__LINK_STATE_NOCARRIER);
+	return device_of(device)->lost[port] ? &down : &up;
 }
 
 static void report_down(void *port)

@@ -70,7 +70,6 @@
 #include <linux/sunrpc/clnt.h>
 #include <linux/sunrpc/xprt.h>
 #include <rdma/ib_verbs.h>
-#include <rdma/ib_cache.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
 #include "faults.h"
@@ -194,6 +193,7 @@ unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 
 /* The device speaks iWARP. To be set before it is added. */
+extern bool h_no_netdev;		/* ports have no network interface (InfiniBand) */
 extern bool h_iwarp;
 /* The most SGEs of all work requests of a send queue together; 0: there is no limit. */
 extern unsigned int h_most_elements;

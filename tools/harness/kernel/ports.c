@@ -89,6 +89,50 @@ void h_ports_absent(void)
 	h_end();
 }
 
+/* Without an address that the host has, the route selects a port, whatever its state. */
+void h_ports_routed(void)
+{
+	h_begin();
+	h_tune_text("rdma_local_addrs", "10.0.0.8,10.0.0.9");
+	h_port_set(1, false);
+	expect_port(1, 1);
+	lose_connection();
+	expect_port(2, 1);
+	h_end();
+}
+
+/* InfiniBand's ports have no network interface. */
+void h_ports_infiniband(void)
+{
+	h_no_netdev = true;
+	h_ports_fail();
+	h_no_netdev = false;
+}
+
+/*
+ * Both ports lose their link, and the address is resolved when they have it again. The connection
+ * leaves its port as if it were bound to an address.
+ */
+void h_ports_both(void)
+{
+	struct h_rpc *rpc;
+
+	h_begin();
+	h_tune_text("rdma_local_addrs", BOTH);
+	expect_port(1, 1);
+	h_cm_waits = true;
+	h_port_set(1, false);
+	h_port_set(2, false);
+	rpc = begin_call();
+	h_port_set(1, true);
+	h_port_set(2, true);
+	h_cm_waits = false;
+	end_call(rpc, 2, 1);
+	h_port_set(1, false);
+	expect_port(3, 2);
+	h_end();
+}
+
 /* Without a choice of ports a connection waits for the link of its port. */
 void h_ports_single(void)
 {
