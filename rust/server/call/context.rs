@@ -15,6 +15,8 @@
 //! - whose chunk is shorter than a page: the chunk may lie within an item, and the service's
 //!   decoder takes an item that lies in two places, but not in three.
 
+use core::mem::take;
+
 use kernel::alloc::Flags;
 use kernel::page::PAGE_SIZE;
 use kernel::prelude::*;
@@ -413,9 +415,12 @@ impl Calls {
         }
     }
 
-    /// Drops all spare page lists. From now on none is kept. May sleep.
+    /// Drops all spare contexts and page lists. From now on none is kept, so that the last user of
+    /// the value, which may hold a spinlock, frees no memory of `vmalloc()`. May sleep.
     pub(crate) fn clear(&self) {
-        let _stores = core::mem::take(&mut self.state.lock().stores);
+        let mut state = self.state.lock();
+        let _dropped = (take(&mut state.stores), take(&mut state.free));
+        drop(state);
     }
 
     /// Counts a call as answered. Returns the credits for the header of the reply.

@@ -131,9 +131,13 @@ void *krealloc_node_align_noprof(const void *old, size_t size, unsigned long ali
 	return resize(old, size, flags, __builtin_return_address(0));
 }
 
+/* More than a page may be memory of vmalloc(), and vfree() may sleep. */
 void *kvrealloc_node_align_noprof(const void *old, size_t size, unsigned long align, gfp_t flags,
 				  int node)
 {
+	if (!size && !ZERO_OR_NULL_PTR(old) && u_size(old) > PAGE_SIZE && h_holds_spinlock())
+		u_fail("violation: memory of vmalloc() is freed with a spinlock held, at <%p>",
+		       __builtin_return_address(0));
 	return resize(old, size, flags, __builtin_return_address(0));
 }
 

@@ -163,6 +163,36 @@ void h_fragmented_most(void)
 	h_serve_end();
 }
 
+static void put_under_lock(void *xprt)
+{
+	static DEFINE_SPINLOCK(client_lock);
+
+	spin_lock(&client_lock);
+	svc_xprt_put(xprt);
+	spin_unlock(&client_lock);
+}
+
+/* nfsd may be the last user of a transport, and hold a spinlock then. */
+void h_fragmented_last(void)
+{
+	struct svc_xprt *xprt;
+
+	h_load();
+	h_limits_next()->max_qp_wr = 4 * MOST;
+	h_tune("max_requests", MOST);
+	h_serve_start(1);
+	h_cm_request();
+	h_settle();
+	h_serve(H_READ_4K);
+	xprt = h_serve_connection();
+	svc_xprt_get(xprt);
+	h_cm_disconnected();
+	h_settle();
+	h_spawn("nfsd ends a session", put_under_lock, xprt);
+	h_settle();
+	h_serve_end();
+}
+
 /*
  * Nor do the tables of all connections. The latest connections are served, and shown in the file
  * `connections`.

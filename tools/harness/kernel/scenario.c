@@ -470,6 +470,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "fragmented_calls", h_fragmented_calls },
 	{ "fragmented_served", h_fragmented_served },
 	{ "fragmented_most", h_fragmented_most },
+	{ "fragmented_last", h_fragmented_last },
 	{ "fragmented_many", h_fragmented_many },
 	{ "fragmented_chunks", h_fragmented_chunks },
 	{ "regions_few", h_regions_few },

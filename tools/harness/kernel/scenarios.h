@@ -198,6 +198,7 @@ void h_connect_without_memory_two(void);
 void h_fragmented_calls(void);
 void h_fragmented_served(void);
 void h_fragmented_most(void);
+void h_fragmented_last(void);
 void h_fragmented_many(void);
 void h_fragmented_chunks(void);
 void h_regions_few(void);
