@@ -294,9 +294,7 @@ impl Endpoint {
         self.close();
         // A thread of the service may also close the client transport.
         self.shared().owner().end_backchannel();
-        // A thread of the service may have waited for pages since the transport was detached.
         let role = self.role();
-        role.budget.forget(&role.ready);
         role.ready.clear();
         role.in_flight.clear();
         role.quirks.clear();
@@ -395,12 +393,12 @@ impl Accepted {
         let taken = self.endpoint.lock().take();
         if let Some(ep) = taken {
             self.service.watch.remove(&ep);
+            // SUNRPC frees the transport, which nobody needs any more, without waiting for the
+            // worker. A thread that waits for pages from now on finds no transport.
+            ep.role().ready.set_xprt(None);
             ep.role().budget.forget(&ep.role().ready);
             // Nobody else reaches these pages now, and the queue pair may take long to drain.
             ep.role().calls.clear();
-            // SUNRPC frees the transport, which nobody needs any more, without waiting for the
-            // worker.
-            ep.role().ready.set_xprt(None);
             // The queue refuses an item that is queued already. That item suffices.
             let _ = self.service.workers.kernel().enqueue(ep);
         }

@@ -228,9 +228,9 @@ fn await_more(ep: &Endpoint, message: Held, lack: Lack) {
                 // connection.
                 ep.shared().force_close();
             }
-            if ep.is_closed() {
-                // The worker that closes the connection may have removed the queue before it was
-                // added.
+            if !role.ready.with_xprt(|_| ()) {
+                // The connection may have been given up, and its queue removed, before the queue
+                // was added.
                 role.budget.forget(&role.ready);
             }
         }
