@@ -152,7 +152,7 @@ events! {
 
 fn refusal_name(refusal: Refusal) -> &'static CStr {
     match refusal {
-        Refusal::Form => c"not RDMA_MSG",
+        Refusal::Form => c"not a call in RDMA_MSG",
         Refusal::Chunks => c"chunks",
         Refusal::Xid => c"two XIDs",
         Refusal::TooLong => c"too long",
