@@ -11,9 +11,8 @@
 //!
 //! A server that has not answered a call may be writing its result, or be about to. If the memory
 //! is invalidated then, the device refuses the server's access, which ends the connection for every
-//! call. (rxe even continues a write that has begun: its LOCAL_INV does not stop it.) A task that
-//! aborts a call therefore waits a short time for the reply. The reply shows that the server has
-//! finished.
+//! call. (rxe even completes a LOCAL_INV while it copies the data of a packet.) A task that aborts
+//! a call therefore waits a short time for the reply. The reply shows that the server has finished.
 //!
 //! A connection may fail while a chain is in progress. The task that waits for the chain must not
 //! wait for the transport's own close: that close needs the send lock, which the task may hold. (A
