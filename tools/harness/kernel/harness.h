@@ -192,8 +192,8 @@ extern u64 h_page_sizes;	/* the page sizes of regions, a bit for each */
 unsigned int h_objects(void);		/* those of both devices */
 void h_object(struct ib_device *device, int change);
 
-/* The device speaks iWARP. To be set before it is added. */
 extern bool h_no_netdev;		/* ports have no network interface (InfiniBand) */
+/* The device speaks iWARP. To be set before it is added. */
 extern bool h_iwarp;
 /* The most SGEs of all work requests of a send queue together; 0: there is no limit. */
 extern unsigned int h_most_elements;
