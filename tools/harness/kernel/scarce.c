@@ -147,10 +147,9 @@ void h_fragmented_served(void)
 #define MANY	600
 #define STAY	5
 
-/* Nor does a connection with the most calls. */
-void h_fragmented_most(void)
+/* Serves a call over a connection that may have the most calls. */
+static void serve_most(void)
 {
-	h_contiguous = H_FRAGMENTED;
 	h_load();
 	h_limits_next()->max_qp_wr = 4 * MOST;
 	h_tune("max_requests", MOST);
@@ -159,6 +158,13 @@ void h_fragmented_most(void)
 	h_settle();
 	h_expect(h_connections == 1, "a connection with %u calls is refused", MOST);
 	h_serve(H_READ_4K);
+}
+
+/* Nor does a connection with the most calls. */
+void h_fragmented_most(void)
+{
+	h_contiguous = H_FRAGMENTED;
+	serve_most();
 	h_contiguous = 0;
 	h_serve_end();
 }
@@ -177,13 +183,7 @@ void h_fragmented_last(void)
 {
 	struct svc_xprt *xprt;
 
-	h_load();
-	h_limits_next()->max_qp_wr = 4 * MOST;
-	h_tune("max_requests", MOST);
-	h_serve_start(1);
-	h_cm_request();
-	h_settle();
-	h_serve(H_READ_4K);
+	serve_most();
 	xprt = h_serve_connection();
 	svc_xprt_get(xprt);
 	h_cm_disconnected();

@@ -403,6 +403,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "kept_returned", h_kept_returned },
 	{ "kept_closing", h_kept_closing },
 	{ "short_of_replies", h_short_of_replies },
+	{ "short_given_up", h_short_given_up },
 	{ "short_for_many", h_short_for_many },
 	{ "earlier_callback", h_earlier_callback },
 	{ "earlier_credit", h_earlier_credit },

@@ -103,6 +103,7 @@ void h_kept_bound(void);
 void h_kept_returned(void);
 void h_kept_closing(void);
 void h_short_of_replies(void);
+void h_short_given_up(void);
 void h_short_for_many(void);
 
 /* --- earlier.c --- */

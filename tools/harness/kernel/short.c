@@ -325,6 +325,62 @@ void h_short_of_replies(void)
 	h_serve_end();
 }
 
+static struct svc_xprt *ending;
+
+/* Gives up a connection at once, unless the thread that it interrupts has a lock. */
+static void give_up(void)
+{
+	if (h_in_thread() && !h_holds_spinlock() && !h_holds_mutex())
+		svc_xprt_close(ending);
+}
+
+/*
+ * Gives up a connection when n locks were taken since its call arrived, for which there is no page.
+ * Its queue pair takes long to drain. Returns whether there are more locks.
+ */
+static bool give_up_after(unsigned int n)
+{
+	struct h_qp *next;
+	u32 first, third;
+	bool more;
+
+	begin();
+	ending = h_serve_connection();
+	svc_xprt_get(ending);
+	next = connect();
+	first = ask(has);
+	waits->undrained = true;
+	h_before_lock(n, give_up);
+	ask(waits);
+	more = !h_lock_awaited();
+	h_before_lock(0, NULL);
+	svc_xprt_close(ending);
+	h_settle();
+	third = ask(next);
+	has->late = false;
+	h_qp_execute(has);
+	h_qp = has;
+	h_live(0);
+	h_qp = next;
+	h_live(0);
+	h_expect(h_answered(first), "the call that has the page is not answered");
+	h_expect(h_answered(third), "a connection given up after %u locks keeps its turn", n);
+	h_drain_go(waits);
+	svc_xprt_put(ending);
+	h_serve_end();
+	return more;
+}
+
+/* A connection that is given up leaves no place among those that wait for pages. */
+void h_short_given_up(void)
+{
+	unsigned int n = 0;
+
+	while (give_up_after(n))
+		n++;
+	h_expect(n > 10, "only %u locks are taken", n);
+}
+
 /* Connections that wait in one round, and the rounds. */
 #define WAITING	40
 #define ROUNDS	2
