@@ -61,10 +61,17 @@ class Clippy(unittest.TestCase):
     def test_build_that_fails(self):
         self.assertEqual(self.run_build("echo no rule; exit 2"), (False, "FAIL name\nno rule\n"))
 
-    def test_the_users_build_has_no_options(self):
-        self.assertIn([], clippy.BUILDS.values())
-        self.assertIn(["RPCRDMA_KUNIT=y", "SAMPLES=y"], clippy.BUILDS.values())
-        self.assertIn(["RPCRDMA_LEGACY=n"], clippy.BUILDS.values())
+    def test_each_form_of_the_module_is_read_and_the_users_is_linked(self):
+        forms = {
+            tuple(word for word in words if word.startswith("RPCRDMA_")): words
+            for words in clippy.BUILDS.values()
+        }
+        tests, modern = "RPCRDMA_KUNIT=y", "RPCRDMA_LEGACY=n"
+        self.assertEqual(set(forms), {(), (tests,), (modern,), (modern, tests)})
+        self.assertEqual(forms[()][0], "SAMPLES=y")
+        self.assertEqual(forms[()][-1], "modules")
+        for words in forms.values():
+            self.assertTrue(any(clippy.LINTS in word for word in words))
 
 
 if __name__ == "__main__":
