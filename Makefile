@@ -42,7 +42,8 @@ modules_install: modules
 # The checks that boot no guest run in parallel. The output of each appears at its end, so kernel and
 # guest image, which take long in an empty cache, are built first.
 check: lab-deps lab-prepare
-	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast
+	+@$(MAKE) -j$(JOBS) --keep-going --output-sync=target --no-print-directory check-fast \
+		LAB_DEPS=installed
 	+@$(MAKE) --no-print-directory check-other-release
 	+@$(MAKE) --no-print-directory lab-check
 	$(if $(filter-out 0,$(FULL)),+@$(MAKE) --no-print-directory check-builds check-oldest)
@@ -76,8 +77,9 @@ help:
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
 #: INSTALL_MOD_PATH= root for modules_install and modules_uninstall, as for the kernel
 
-# The longest check starts first.
+# The longest checks start first.
 -include tools/harness/targets.mk
+check-fast: check-clippy
 -include tools/host/targets.mk
 -include tools/loom/targets.mk
 -include tools/checks/targets.mk
