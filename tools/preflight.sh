@@ -76,6 +76,10 @@ check_config() {
 			die "$KDIR was built without CONFIG_$option:" \
 				"set KDIR= to a kernel that has it ($lab)"
 	done
+	# Without a list of symbols to keep, the kernel exports only those that its own modules use.
+	! grep -q '^CONFIG_UNUSED_KSYMS_WHITELIST=""$' "$KDIR/.config" ||
+		die "$KDIR was built with CONFIG_TRIM_UNUSED_KSYMS=y, so it lacks symbols that rpcrdma" \
+			"needs: rebuild that kernel without the option"
 	! grep -q '^CONFIG_SUNRPC_XPRT_RDMA=y$' "$KDIR/.config" ||
 		die "$KDIR has the C implementation built in:" \
 			"set CONFIG_SUNRPC_XPRT_RDMA to m or n and rebuild that kernel"

@@ -113,6 +113,13 @@ class Preflight(KernelTree):
         self.config("CONFIG_SUNRPC=y", "# CONFIG_SUNRPC is not set")
         self.says("CONFIG_SUNRPC:")
 
+    def test_trimmed_exports(self):
+        trimmed = "CONFIG_TRIM_UNUSED_KSYMS=y\nCONFIG_UNUSED_KSYMS_WHITELIST="
+        self.file(".config", f'{CONFIG}{trimmed}""\n')
+        self.says("CONFIG_TRIM_UNUSED_KSYMS", "rebuild that kernel")
+        self.file(".config", f'{CONFIG}{trimmed}"kept"\n')
+        self.assertEqual(self.run_preflight().returncode, 0)
+
     def test_stock_built_in(self):
         self.config("XPRT_RDMA=m", "XPRT_RDMA=y")
         self.says("CONFIG_SUNRPC_XPRT_RDMA", "built in")
