@@ -78,8 +78,9 @@ pub(super) unsafe extern "C" fn setup<T: Transport>(
 /// # Errors
 ///
 /// `EBADF`: the address is too long; `EAFNOSUPPORT`: it is neither IPv4 nor IPv6; `EIO`: the module
-/// is being unloaded; `ENOMEM`; `EBUSY`: the connection has such a transport; `EINVAL`: there is no
-/// connection of this module in the arguments; and those of the transport.
+/// is being unloaded; `EACCES`: the caller wants TLS, which no connection of this class has;
+/// `ENOMEM`; `EBUSY`: the connection has such a transport; `EINVAL`: there is no connection of this
+/// module in the arguments; and those of the transport.
 ///
 /// # Safety
 ///
@@ -87,6 +88,10 @@ pub(super) unsafe extern "C" fn setup<T: Transport>(
 unsafe fn create<T: Transport>(args: &raw::xprt_create) -> Result<*mut raw::rpc_xprt> {
     // SAFETY: By the safety requirements `args` describes an address.
     let dst = unsafe { destination(args) }?;
+    // A referral tries RDMA first, also below a mount that is encrypted.
+    if args.xprtsec.policy != raw::xprtsec_policies_RPC_XPRTSEC_NONE {
+        return Err(EACCES);
+    }
     let class = Class::find(T::IDENT).ok_or(EIO)?;
     // Called once, because the result may change.
     let slots = T::slots();

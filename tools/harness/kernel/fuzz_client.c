@@ -165,7 +165,7 @@ static void add(void)
 /* Another mount: its transport is made, unless memory is short, and is given up. */
 static void mount_another(void *unused)
 {
-	struct rpc_xprt *xprt = h_xprt_create();
+	struct rpc_xprt *xprt = h_xprt_create(RPC_XPRTSEC_NONE);
 
 	if (!IS_ERR(xprt))
 		xprt_put(xprt);

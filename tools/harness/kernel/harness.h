@@ -547,7 +547,7 @@ extern struct rpc_xprt *h_xprt;
 extern bool h_ready;		/* code of the module that is not in a thread may not sleep */
 int h_insmod(void);		/* loads the module; returns the result of its initialisation */
 void h_load(void);		/* loads the module, and adds a device */
-struct rpc_xprt *h_xprt_create(void);	/* makes a transport, or returns an error */
+struct rpc_xprt *h_xprt_create(enum xprtsec_policies policy);	/* or returns an error */
 void h_make_xprt(void *unused);	/* mounts: makes the transport h_xprt */
 void h_check_nothing_left(void);	/* of the module, which is not loaded any more */
 void h_unload(void);		/* unloads the module, and checks that nothing is left */

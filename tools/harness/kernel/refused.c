@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Scenarios of work requests that the driver refuses. Nothing completes then, so only the refusal
- * shows the module that the connection is to be closed. And of swap and of devices that the module
- * refuses.
+ * shows the module that the connection is to be closed. And of swap, TLS and devices, which the
+ * module refuses.
  */
 #include "harness.h"
 
@@ -68,6 +68,24 @@ void h_swap_refused(void)
 	h_rpc_start(rpc, RPC_TASK_SWAPPER);
 	h_expect(rpc->released && rpc->status == -EIO, "a call for swap ends with %d", rpc->status);
 	h_rpc_free(rpc);
+	h_end();
+}
+
+static void want_tls(void *unused)
+{
+	struct rpc_xprt *xprt = h_xprt_create(RPC_XPRTSEC_TLS_ANON);
+
+	h_expect(xprt == ERR_PTR(-EACCES), "a transport without TLS is made for a caller of TLS");
+}
+
+/* NFS asks for an encrypted transport where a referral leads on from an encrypted mount. */
+void h_tls_refused(void)
+{
+	h_begin();
+	h_spawn("referral", want_tls, NULL);
+	h_settle();
+	h_connect();
+	run(H_READ_4K);
 	h_end();
 }
 

@@ -387,6 +387,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "class_refused_mounted", h_class_refused_mounted },
 	{ "invalidation_refused", h_invalidation_refused },
 	{ "swap_refused", h_swap_refused },
+	{ "tls_refused", h_tls_refused },
 	{ "pages_unknown", h_pages_unknown },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },

@@ -83,6 +83,7 @@ void h_class_refused(void);
 void h_class_refused_mounted(void);
 void h_invalidation_refused(void);
 void h_swap_refused(void);
+void h_tls_refused(void);
 void h_pages_unknown(void);
 
 /* --- held.c --- */

@@ -43,7 +43,7 @@ static void run_exit(void *unused)
 	cleanup_module();
 }
 
-struct rpc_xprt *h_xprt_create(void)
+struct rpc_xprt *h_xprt_create(enum xprtsec_policies policy)
 {
 	struct sockaddr_in address = {
 		.sin_family = AF_INET,
@@ -56,6 +56,7 @@ struct rpc_xprt *h_xprt_create(void)
 		.dstaddr = (struct sockaddr *)&address,
 		.addrlen = sizeof(address),
 		.servername = "server",
+		.xprtsec.policy = policy,
 	};
 
 	return xprt_create_transport(&args);
@@ -66,7 +67,7 @@ static LIST_HEAD(transports);
 
 void h_make_xprt(void *unused)
 {
-	struct rpc_xprt *xprt = h_xprt_create();
+	struct rpc_xprt *xprt = h_xprt_create(RPC_XPRTSEC_NONE);
 
 	h_expect(!IS_ERR(xprt), "no transport: error %ld", PTR_ERR(xprt));
 	xprt->main = 1;
