@@ -259,8 +259,8 @@ fn logged(xprt: &Xprt<Client>, reason: Reason, error: ConnectError) -> ConnectEr
 }
 
 /// Returns whether the server has been reached before. RPCs wait for such a server, because it may
-/// become reachable again. SUNRPC may add transports to a working mount, and assigns calls of that
-/// mount to them, connected or not.
+/// become reachable again. SUNRPC may add transports to a working mount, or replace its transport,
+/// and assigns calls of that mount to them, connected or not.
 fn has_worked(xprt: &Xprt<Client>) -> bool {
     xprt.counts().connects > 0 || !xprt.is_main()
 }

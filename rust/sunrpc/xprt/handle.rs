@@ -234,7 +234,7 @@ impl<T: Transport> Xprt<T> {
     }
 
     /// Returns whether this is the first transport of a mount. SUNRPC may add more (`nconnect=`,
-    /// sysfs).
+    /// sysfs), or put one in place of it (migration of NFSv4).
     pub(crate) fn is_main(&self) -> bool {
         // SAFETY: The transport is alive. Only `rpc_new_client()` writes this, before any call can
         // use the transport.
