@@ -25,7 +25,7 @@ use super::conn::endpoint::{Conn, Endpoint};
 use super::conn::failure;
 use super::conn::owner::BcXprt;
 use super::transport::Server;
-use crate::compat::code::ENOTCONN;
+use crate::compat::code::{ENOTCONN, EOPNOTSUPP};
 use crate::conn::backward::{write, Unposted};
 use crate::observe::stats::RequesterBreach;
 use crate::proto::backward;
@@ -87,6 +87,9 @@ impl Transport for BcXprt {
     fn attach(&self, xprt: &Xprt<Self>, server: &SvcXprt<Connected>) -> Result {
         let server = server.connection::<Server>().ok_or(EINVAL)?;
         let ep = server.endpoint().ok_or(ENOTCONN)?;
+        if !ep.shared().terms().permits_backward() {
+            return Err(EOPNOTSUPP);
+        }
         // CAST: `usize` has at least 32 bits.
         let buffers = MAX_BC_REQUESTS as usize;
         // The requester may accept longer calls later. The longest call fills a page.
@@ -106,12 +109,15 @@ impl Transport for BcXprt {
         Ok(())
     }
 
+    /// The service repeats a callback at once that failed without being sent. The connection is
+    /// therefore closed if its requester does not accept the call.
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         self.abandon(&rqst);
-        match self.endpoint() {
-            Some(ep) if !fits(&ep, &rqst) => Err(EMSGSIZE),
-            _ => Ok(()),
+        if let Some(ep) = self.endpoint().filter(|ep| !fits(ep, &rqst)) {
+            ep.shared().force_close();
+            return Err(EMSGSIZE);
         }
+        Ok(())
     }
 
     fn send(&self, xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result<(), SendError> {

@@ -9,7 +9,7 @@
 #include "wire.h"
 
 /* Makes the client transport of the backchannel, as rpc_create() does for nfsd. */
-void h_recall_make(void *unused)
+static struct rpc_xprt *make(void)
 {
 	struct svc_xprt *connection = h_serve_connection();
 	struct xprt_create args = {
@@ -22,7 +22,12 @@ void h_recall_make(void *unused)
 		.bc_xprt = connection,
 	};
 
-	struct rpc_xprt *xprt = xprt_create_transport(&args);
+	return xprt_create_transport(&args);
+}
+
+void h_recall_make(void *unused)
+{
+	struct rpc_xprt *xprt = make();
 
 	if (IS_ERR(xprt) && h_hostile)
 		return;
@@ -355,4 +360,76 @@ void h_recall_grants(void)
 			 granted, sent);
 	}
 	end();
+}
+
+/* Checks that a call which the requester does not accept ends, and with it the connection. */
+static void check_refused(enum h_kind_number kind)
+{
+	struct h_rpc *rpc = h_rpc_new(kind);
+
+	h_rpc_start(rpc, RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+	h_live(0);
+	h_expect(rpc->released && rpc->status < 0, "the call ends with %d", rpc->status);
+	h_expect(!h_called_back, "the requester receives the call");
+	h_expect(!h_qp, "the connection stays");
+	h_rpc_free(rpc);
+}
+
+/* The service has a call that is longer than the Receives of its requester. */
+void h_recall_too_long(void)
+{
+	begin();
+	check_refused(H_WRITE_4K);
+	end();
+}
+
+/* A requester of version two says that it takes no calls. */
+static void forbid(void)
+{
+	/* UPD_XCHAR: Backward Request Support is NONE. */
+	const u32 words[] = { 0x5150, 2, 1, H_TWO_OPTIONAL, 0, 4, 16, 3, 4, 1, 0 };
+	u8 bytes[sizeof(words)];
+	struct h_writer out = { bytes };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(words); i++)
+		h_put(&out, words[i]);
+	h_arrive(h_qp, bytes, out.len, 0);
+	h_live(0);
+}
+
+static void begin_two(void)
+{
+	h_answer.two = true;
+	h_answer.bare = true;
+	h_requester_two = true;
+}
+
+/* It says so while the service can call it. */
+void h_recall_forbidden_later(void)
+{
+	begin_two();
+	begin();
+	forbid();
+	check_refused(H_INLINE);
+	end();
+}
+
+static void want_refusal(void *unused)
+{
+	struct rpc_xprt *xprt = make();
+
+	h_expect(xprt == ERR_PTR(-EOPNOTSUPP), "the service may call a requester that forbids it");
+}
+
+/* It says so before, and nfsd gets no backchannel. */
+void h_recall_forbidden(void)
+{
+	begin_two();
+	h_serve_begin();
+	forbid();
+	h_spawn("the service calls back", want_refusal, NULL);
+	h_settle();
+	h_serve(H_INLINE);
+	h_serve_end();
 }

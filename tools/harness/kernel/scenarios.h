@@ -171,6 +171,9 @@ void h_recall_shut_down_and_short(void);
 void h_recall_answered_with_chunks(void);
 void h_recall_shortly_answered(void);
 void h_recall_grants(void);
+void h_recall_too_long(void);
+void h_recall_forbidden(void);
+void h_recall_forbidden_later(void);
 
 /* --- malformed.c --- */
 void h_malformed_replies(void);
