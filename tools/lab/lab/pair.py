@@ -301,9 +301,9 @@ class Pair:
         self.server.sh(f"insmod /lab/rpcrdma.ko {parameters}".rstrip())
         self._offer_gdb(self.server, self.setup.server_module)
 
-    def unload_server(self, patience: float = 10.0) -> None:
-        """Removes rpcrdma.ko from the server, whose nfsd has no threads."""
-        _remove(self.server, "rpcrdma", patience * self.patience)
+    def unload_server(self, patience: float = 10.0, *, module: str = "rpcrdma") -> None:
+        """Removes rpcrdma.ko, or another module, from the server, whose nfsd has no threads."""
+        _remove(self.server, module, patience * self.patience)
 
     def mount(
         self,

@@ -66,7 +66,11 @@ class Pair:
         self.alive, self.setup = True, SimpleNamespace(dma=dma, link="rxe")
         self.commands: list[str] = []
         self.client, self.server = self._guest("client", live), self._guest("server", 0)
-        self.unload = self.unload_server = lambda _: self.commands.append("unload")
+        self.unload = self.unload_server = self._unload
+
+    def _unload(self, patience: float, *, module: str = "rpcrdma") -> None:
+        assert patience
+        self.commands.append(f"unload {module}")
 
     def _guest(self, name: str, live: int) -> Any:
         def sh(command: str, *, timeout: float = 60) -> str:
@@ -90,7 +94,10 @@ def test_mappings_that_are_left_fail_the_run() -> None:
 def test_modules_are_unloaded_before_the_device() -> None:
     pair = Pair(0)
     accesses.take_down(pair)
-    assert pair.commands[:3] == ["nfsd", "unload", "rmmod rxe_dma"]
+    nfsd, unload, delete, rmmod = pair.commands[:4]
+    assert (nfsd, unload, rmmod) == ("nfsd", "unload rpcrdma", "unload rxe_dma")
+    # Its queue pairs may refer to the module.
+    assert "rdma link delete" in delete
     assert pair.commands.count("rmmod lab_dma") == 2
 
 
