@@ -10,7 +10,7 @@
  *
  * The page table of an IOMMU does not contain the direction, and without an IOMMU memory
  * that is no longer mapped is still there. So the module keeps each mapping of the
- * device, by the trace events of the DMA API.
+ * device, by the trace events of the DMA API, and looks at syncs too.
  */
 #include <linux/debugfs.h>
 #include <linux/dma-direct.h>
@@ -49,8 +49,8 @@ static mempool_t *spare;
 static atomic64_t mapped, live;
 /* Calls that mapped memory to a bounce buffer, and those whose address is not a physical one. */
 static atomic64_t bounced, translated;
-/* Accesses of the device, and the accesses that were reported. */
-static atomic64_t accesses, reports;
+/* Accesses of the device and syncs for it, and those of both that were reported. */
+static atomic64_t accesses, syncs, reports;
 
 /* --- Mappings ----------------------------------------------------------------- */
 
@@ -132,6 +132,40 @@ static bool may(u64 addr, unsigned int len, bool write)
 	return next > last;
 }
 
+/* Whether a mapping in this direction contains the bytes, of which there is one at least. */
+static bool syncable(u64 addr, size_t size, enum dma_data_direction direction)
+{
+	u64 last = addr + size - 1;
+	struct interval_tree_node *node;
+	struct mapping *found = NULL;
+	unsigned long flags;
+
+	if (!size)
+		return false;
+	spin_lock_irqsave(&lock, flags);
+	/* A mapping that is gone may still have an entry beside that of another one. */
+	for (node = interval_tree_iter_first(&mappings, addr, last); node;
+	     node = interval_tree_iter_next(node, addr, last)) {
+		found = container_of(node, struct mapping, range);
+		if (node->start <= addr && node->last >= last &&
+		    (found->dir == direction || found->dir == DMA_BIDIRECTIONAL))
+			break;
+		found = NULL;
+	}
+	spin_unlock_irqrestore(&lock, flags);
+	return found;
+}
+
+static void check_sync(u64 addr, size_t size, enum dma_data_direction direction)
+{
+	atomic64_inc(&syncs);
+	if (syncable(addr, size, direction))
+		return;
+	atomic64_inc(&reports);
+	WARN(1, "lab_dma: the driver syncs %zu bytes at %#llx: not mapped in this direction\n",
+	     size, addr);
+}
+
 /* --- Events of the DMA API -------------------------------------------------------- */
 
 static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_addr_t addr,
@@ -181,6 +215,29 @@ static void on_unmap_sg(void *data, struct device *dev, struct scatterlist *sgl,
 	}
 }
 
+static void on_sync_single(void *data, struct device *dev, dma_addr_t addr, size_t size,
+			   enum dma_data_direction direction)
+{
+	if (dev == edu)
+		check_sync(addr, size, direction);
+}
+
+/* As for unmapping: the first entry of length zero ends the list. */
+static void on_sync_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
+		       enum dma_data_direction direction)
+{
+	struct scatterlist *sg;
+	int i;
+
+	if (dev != edu)
+		return;
+	for_each_sg(sgl, sg, nents, i) {
+		if (!sg_dma_len(sg))
+			break;
+		check_sync(sg_dma_address(sg), sg_dma_len(sg), direction);
+	}
+}
+
 static struct {
 	const char *name;
 	void *probe;
@@ -190,6 +247,10 @@ static struct {
 	{ "dma_unmap_phys", on_unmap_phys },
 	{ "dma_map_sg", on_map_sg },
 	{ "dma_unmap_sg", on_unmap_sg },
+	{ "dma_sync_single_for_cpu", on_sync_single },
+	{ "dma_sync_single_for_device", on_sync_single },
+	{ "dma_sync_sg_for_cpu", on_sync_sg },
+	{ "dma_sync_sg_for_device", on_sync_sg },
 };
 
 static void note_point(struct tracepoint *point, void *unused)
@@ -285,7 +346,9 @@ EXPORT_SYMBOL_GPL(lab_dma_read);
 
 /* --- A test of the reports ------------------------------------------------------------- */
 
-/* Accesses a page as it was mapped, against the direction, and after it was unmapped. */
+#define PART 216
+
+/* Accesses and syncs a page as it was mapped, against the direction, and after unmapping. */
 static int misbehave(void *unused, u64 value)
 {
 	void *page = (void *)__get_free_page(GFP_KERNEL);
@@ -297,8 +360,11 @@ static int misbehave(void *unused, u64 value)
 	if (!dma_mapping_error(edu, addr)) {
 		lab_dma_access(addr, PAGE_SIZE, false);
 		lab_dma_access(addr, PAGE_SIZE, true);
+		dma_sync_single_for_device(edu, addr, PART, DMA_TO_DEVICE);
+		dma_sync_single_for_cpu(edu, addr, PART, DMA_FROM_DEVICE);
 		dma_unmap_single(edu, addr, PAGE_SIZE, DMA_TO_DEVICE);
 		lab_dma_access(addr, PAGE_SIZE, false);
+		dma_sync_single_for_device(edu, addr, PART, DMA_TO_DEVICE);
 	}
 	free_page((unsigned long)page);
 	return 0;
@@ -346,6 +412,7 @@ static int __init lab_dma_init(void)
 	debugfs_create_u64("translated", 0444, dir, (u64 *)&translated.counter);
 	debugfs_create_u64("live", 0444, dir, (u64 *)&live.counter);
 	debugfs_create_u64("accesses", 0444, dir, (u64 *)&accesses.counter);
+	debugfs_create_u64("syncs", 0444, dir, (u64 *)&syncs.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
 	debugfs_create_file("misbehave", 0200, dir, NULL, &misbehave_file);
 	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),

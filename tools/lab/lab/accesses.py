@@ -38,9 +38,11 @@ def faults(dma: str, before: dict[str, int], after: dict[str, int], *, busy: boo
     """
     found = []
     if after["reports"]:
-        found.append(f"{after['reports']} accesses without a mapping")
+        found.append(f"{after['reports']} accesses or syncs without a mapping")
     if busy and after["accesses"] == before["accesses"]:
         found.append("the device has accessed nothing")
+    if busy and after["syncs"] == before["syncs"]:
+        found.append("no memory was synced")
     for counter, mode in _EFFECTS.items():
         # The device has mapped memory since the boot, but every scenario has to show the mode.
         grown = after[counter] > (before[counter] if busy and mode == dma else 0)

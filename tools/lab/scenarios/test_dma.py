@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from lab import accesses, settings
+from lab import accesses, settings, splat
 from lab.fixtures import Cable, Tunables
 from lab.harness import Options
 from lab.pair import MOUNT_POINT, Pair
@@ -22,6 +22,8 @@ pytestmark = [pytest.mark.dma, pytest.mark.needs_dma]
 SIZE, TIMES = (64, 16) if settings.full() else (16, 4)
 FILE = f"{MOUNT_POINT}/much"
 LIMIT = 300
+#: The report of a sync by `misbehave`.
+SYNC = "lab_dma: the driver syncs 216 bytes"
 #: Slots of 2048 bytes of a small pool of bounce buffers, and the copies that share it.
 POOL, COPIES = 2048, 8
 #: Request slots of a mount whose buffers leave no room in that pool for a call with 1 MiB.
@@ -101,13 +103,18 @@ def test_full_pool(pair: Pair, tunables: Tunables) -> None:
 @pytest.mark.both_roles
 @pytest.mark.provokes
 def test_reports(pair: Pair) -> None:
-    """Accesses against the direction and after unmapping are reports, and the pair ends clean."""
+    """Accesses and syncs against the direction and after unmapping are reports.
+
+    The pair ends clean.
+    """
     for guest in (pair.client, pair.server):
         guest.sh(f"echo 1 > {accesses.FOLDER}/misbehave")
         found = accesses.read(guest)
-        assert found["reports"] == 2
+        assert found["reports"] == 4
         page = guest.sh("getconf PAGESIZE").strip()
         for verb in ("writes", "reads"):
             assert f"lab_dma: the device {verb} {page} bytes" in guest.console()
+        reports = splat.find(guest.console())
+        assert len([text for text in reports if SYNC in text]) == 2
     # The lab ends a pair with reports as it is.
     assert accesses.take_down(pair) == []

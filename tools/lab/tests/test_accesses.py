@@ -13,10 +13,11 @@ from lab import accesses
 from lab.errors import GuestError
 
 IDLE = {"accesses": 5, "mapped": 10, "bounced": 0, "translated": 0, "reports": 0, "live": 10}
+IDLE |= {"syncs": 7}
 IOMMU, SWIOTLB = IDLE | {"translated": 10}, IDLE | {"bounced": 10}
 #: The same devices after work.
-AFTER = IOMMU | {"accesses": 9, "translated": 12}
-BOUNCED = SWIOTLB | {"accesses": 9, "bounced": 12}
+AFTER = IOMMU | {"accesses": 9, "translated": 12, "syncs": 8}
+BOUNCED = SWIOTLB | {"accesses": 9, "bounced": 12, "syncs": 8}
 
 
 def test_files_of_the_module() -> None:
@@ -28,7 +29,9 @@ def test_files_of_the_module() -> None:
     ("dma", "before", "after", "fault"),
     [
         ("iommu", IOMMU, AFTER | {"accesses": 5}, "the device has accessed nothing"),
-        ("iommu", IOMMU, AFTER | {"reports": 2}, "2 accesses without a mapping"),
+        ("iommu", IOMMU, AFTER | {"syncs": 7}, "no memory was synced"),
+        ("swiotlb", SWIOTLB, BOUNCED | {"syncs": 7}, "no memory was synced"),
+        ("iommu", IOMMU, AFTER | {"reports": 2}, "2 accesses or syncs without a mapping"),
         ("iommu", IOMMU, AFTER | {"bounced": 3}, "bounced: 0, then 3"),
         ("iommu", IDLE, AFTER | {"translated": 0}, "translated: 0, then 0"),
         ("iommu", IOMMU, AFTER | {"translated": 10}, "translated: 10, then 10"),
