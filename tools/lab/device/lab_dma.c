@@ -10,7 +10,8 @@
  *
  * The page table of an IOMMU does not contain the direction, and without an IOMMU memory
  * that is no longer mapped is still there. So the module keeps each mapping of the
- * device, by the trace events of the DMA API, and looks at syncs too.
+ * device, by the trace events of the DMA API. It judges syncs by the same table, since
+ * DMA debugging may report a sync of memory that is mapped.
  */
 #include <linux/debugfs.h>
 #include <linux/dma-direct.h>
@@ -166,6 +167,77 @@ static void check_sync(u64 addr, size_t size, enum dma_data_direction direction)
 	     size, addr);
 }
 
+/* --- An address that is mapped again at once ---------------------------------------- */
+
+#define PART 216
+
+/*
+ * dma_unmap_phys() gives the address back, emits its event, and only then has DMA debugging
+ * forget the mapping. For the task `by` the event's probe maps a second page in between.
+ */
+static struct {
+	struct task_struct *by;
+	void *page;
+	dma_addr_t addr;
+	int err;
+} reuse;
+
+/* Maps the second page, which should get the address that is free, and syncs a part of it. */
+static void map_again(dma_addr_t addr)
+{
+	WRITE_ONCE(reuse.by, NULL);
+	reuse.addr = dma_map_single(edu, reuse.page, PAGE_SIZE, DMA_TO_DEVICE);
+	if (dma_mapping_error(edu, reuse.addr)) {
+		reuse.err = -ENOMEM;
+		return;
+	}
+	if (reuse.addr == addr) {
+		dma_sync_single_for_device(edu, addr, PART, DMA_TO_DEVICE);
+		reuse.err = 0;
+	}
+}
+
+static int map_twice(void *first)
+{
+	dma_addr_t addr = dma_map_single(edu, first, PAGE_SIZE, DMA_TO_DEVICE);
+
+	if (dma_mapping_error(edu, addr))
+		return -ENOMEM;
+	reuse.err = -EAGAIN;
+	/* Free addresses are kept for each processor. */
+	migrate_disable();
+	WRITE_ONCE(reuse.by, current);
+	dma_unmap_single(edu, addr, PAGE_SIZE, DMA_TO_DEVICE);
+	migrate_enable();
+	if (WARN_ON(reuse.by))
+		return -EINVAL;
+	if (reuse.err == -ENOMEM)
+		return reuse.err;
+	/* By now the second mapping is the only one of its address. */
+	dma_sync_single_for_device(edu, reuse.addr, PART, DMA_TO_DEVICE);
+	lab_dma_access(reuse.addr, PAGE_SIZE, false);
+	dma_unmap_single(edu, reuse.addr, PAGE_SIZE, DMA_TO_DEVICE);
+	return reuse.err;
+}
+
+/* Fails with EAGAIN if the second page got another address. */
+static int overlap(void *unused, u64 value)
+{
+	static DEFINE_MUTEX(alone);
+	void *first = (void *)__get_free_page(GFP_KERNEL);
+	int err = -ENOMEM;
+
+	mutex_lock(&alone);
+	reuse.page = (void *)__get_free_page(GFP_KERNEL);
+	if (first && reuse.page)
+		err = map_twice(first);
+	free_page((unsigned long)reuse.page);
+	mutex_unlock(&alone);
+	free_page((unsigned long)first);
+	return err;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(overlap_file, NULL, overlap, "%llu\n");
+
 /* --- Events of the DMA API -------------------------------------------------------- */
 
 static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_addr_t addr,
@@ -181,8 +253,12 @@ static void on_map_phys(void *data, struct device *dev, phys_addr_t phys, dma_ad
 static void on_unmap_phys(void *data, struct device *dev, dma_addr_t addr, size_t size,
 			  enum dma_data_direction direction, unsigned long attrs)
 {
-	if (dev == edu)
-		remove(addr, size, direction);
+	if (dev != edu)
+		return;
+	/* Before the entry is removed: a mapping on another processor may come as early. */
+	if (READ_ONCE(reuse.by) == current)
+		map_again(addr);
+	remove(addr, size, direction);
 }
 
 /* An IOMMU may merge entries, so only the address of the first belongs to known memory. */
@@ -346,8 +422,6 @@ EXPORT_SYMBOL_GPL(lab_dma_read);
 
 /* --- A test of the reports ------------------------------------------------------------- */
 
-#define PART 216
-
 /* Accesses and syncs a page as it was mapped, against the direction, and after unmapping. */
 static int misbehave(void *unused, u64 value)
 {
@@ -415,6 +489,7 @@ static int __init lab_dma_init(void)
 	debugfs_create_u64("syncs", 0444, dir, (u64 *)&syncs.counter);
 	debugfs_create_u64("reports", 0444, dir, (u64 *)&reports.counter);
 	debugfs_create_file("misbehave", 0200, dir, NULL, &misbehave_file);
+	debugfs_create_file("overlap", 0200, dir, NULL, &overlap_file);
 	pr_info("lab_dma: memory is mapped for %s, %s\n", dev_name(edu),
 		iommu_get_domain_for_dev(edu) ? "behind an IOMMU" : "by physical address");
 	return 0;

@@ -13,9 +13,14 @@ from .errors import LabError
 from .pair import Guest, Pair
 
 FOLDER = "/sys/kernel/debug/lab_dma"
+#: The files of the folder that only take orders.
+_ORDERS = "misbehave|overlap"
 _DEVICES = "/sys/class/infiniband"
 #: The file of the run's directory with one count for each scenario and guest.
 _FILE = "accesses"
+#: A fault of a guest behind an IOMMU: reports that the lab passes over have used up the number of
+#: errors that the guest's init allows.
+MUTE = "DMA debugging prints no further error"
 #: The counters of mappings that one mode alone makes.
 _EFFECTS = {"translated": "iommu", "bounced": "swiotlb"}
 
@@ -27,8 +32,12 @@ def counts(text: str) -> dict[str, int]:
 
 
 def read(guest: Guest) -> dict[str, int]:
-    """Returns the counters of a guest's `lab_dma`."""
-    return counts(guest.sh(f"cd {FOLDER} && grep -H . $(ls | grep -v misbehave)"))
+    """Returns the counters of a guest's `lab_dma`.
+
+    `num_errors` is the number of errors that DMA debugging still prints.
+    """
+    files = f"$(ls | grep -vE '{_ORDERS}') ../dma-api/num_errors"
+    return counts(guest.sh(f"cd {FOLDER} && grep -H . {files}"))
 
 
 def faults(dma: str, before: dict[str, int], after: dict[str, int], *, busy: bool) -> list[str]:
@@ -43,6 +52,8 @@ def faults(dma: str, before: dict[str, int], after: dict[str, int], *, busy: boo
         found.append("the device has accessed nothing")
     if busy and after["syncs"] == before["syncs"]:
         found.append("no memory was synced")
+    if dma == "iommu" and not after["num_errors"]:
+        found.append(MUTE)
     for counter, mode in _EFFECTS.items():
         # The device has mapped memory since the boot, but every scenario has to show the mode.
         grown = after[counter] > (before[counter] if busy and mode == dma else 0)
@@ -86,6 +97,16 @@ def total(directory: Path) -> int:
     """Returns the sum of the accesses in a run's directory."""
     lines = (line for file in directory.rglob(_FILE) for line in file.read_text().splitlines())
     return sum(map(int, lines))
+
+
+def muted(pair: Pair) -> list[str]:
+    """Returns a line for each guest behind an IOMMU in which an error would go unseen.
+
+    # Errors
+    `GuestError` when a guest does not answer.
+    """
+    guests = (pair.server, pair.client) if pair.setup.dma == "iommu" else ()
+    return [f"{guest.name}: {MUTE}" for guest in guests if not read(guest)["num_errors"]]
 
 
 def take_down(pair: Pair) -> list[str]:

@@ -260,6 +260,7 @@ class Lab:
             "bad_link": pair.relay is not None,
             "want": pair.starved,
             "iwarp": pair.setup.link == "siw" and settings.server() == "stock",
+            "lab_dma": pair.setup.dma == "iommu",
         }
         for guest in pair.guests:
             console = guest.console()

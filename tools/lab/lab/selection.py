@@ -67,6 +67,7 @@ def possible(case: Case, run: Run) -> bool:
         "rxe_only": run.link != "rxe",
         "needs_dma": run.dma == "none",
         "needs_bounce_buffers": run.dma != "swiotlb",
+        "needs_iommu": run.dma != "iommu",
         # Bounce buffers do not keep the offset in the page.
         "needs_offsets": run.dma == "swiotlb",
         "plain_only": debug,

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from . import accel, demo, device, growth, harness, kernel, paths, settings, splat
+from . import accel, accesses, demo, device, growth, harness, kernel, paths, settings, splat
 from .errors import LabError
 from .module import chosen
 from .pair import MOUNT_POINT, Guest, Pair, Setup
@@ -178,13 +178,18 @@ def main(arguments: Sequence[str]) -> int:
             soak.run(seconds)
             soak.finish()
             leaks = [harness.leaks(guest) for guest in (pair.client, pair.server)] if debug else []
-            faults = [*filter(None, leaks), *soak.grown()]
+            faults = [*filter(None, leaks), *soak.grown(), *accesses.muted(pair)]
         except (LabError, AssertionError) as err:
             faults = [str(err)]
         print(soak.table())
         for guest in (pair.server, pair.client):
             stock_over_siw = pair.setup.link == "siw" and settings.server() == "stock"
-            reports = splat.find(guest.console(), bad_link=True, iwarp=stock_over_siw)
+            found, reports = (
+                splat.find(guest.console(), bad_link=True, iwarp=stock_over_siw, lab_dma=judged)
+                for judged in (False, pair.setup.dma == "iommu")
+            )
+            if passed := len(found) - len(reports):
+                say(f"{guest.name}: passed over {passed} reports of DMA debugging about syncs")
             faults += [f"{guest.name}: {report}" for report in reports]
     for fault in faults:
         print(fault)

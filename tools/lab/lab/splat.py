@@ -61,19 +61,33 @@ _OF_A_STOPPED_IWARP_SERVER = (
     "svc_rdma_free+",
 )
 
+#: A report of DMA debugging about a sync for the device of `lab_dma`: its first line, and the lines
+#: of such a report that have the words of one.
+_OF_A_SYNC = re.compile(
+    r"DMA-API: lab_dma \S+: device driver tries to sync DMA memory it has not allocated \["
+)
+_ITS_LINES = re.compile(r"WARNING: \S*kernel/dma/debug\.c:\d+ at check_sync\+|Call Trace:")
+
 #: A report ends at the kernel's end mark, or after this many lines. A report of lockdep has no end
 #: mark, and many lines before the call trace at its end.
 _CONTEXT, _TRACE = 60, 200
 
 
 def find(
-    console: str, *, bad_link: bool = False, want: bool = False, iwarp: bool = False
+    console: str,
+    *,
+    bad_link: bool = False,
+    want: bool = False,
+    iwarp: bool = False,
+    lab_dma: bool = False,
 ) -> list[str]:
     """Returns the reports in a console text in order, each with all its lines.
 
     `bad_link`: the relay harms packets, so the known warning of rxe does not count. `want`:
     allocations fail on purpose, so reports about a failed allocation do not count. `iwarp`: the
-    link is siw, so the known warning of a stopped stock server does not count.
+    link is siw, so the known warning of a stopped stock server does not count. `lab_dma`: this
+    module looks at each sync, so that DMA debugging's report of a sync without a mapping, which may
+    be false (lab-traps.rst), does not count.
 
     The lines after a report's first line belong to it, so a WARN with its call trace counts once.
     """
@@ -88,7 +102,8 @@ def find(
         elif _REPORT.search(line) and not _HARMLESS.search(line):
             end = _end_of_report(lines, index)
             report = "\n".join(lines[index:end])
-            if excused or _is_others(report, bad_link, iwarp):
+            others = _is_others(report, bad_link, iwarp) or (lab_dma and _is_of_a_sync(report))
+            if excused or others:
                 # Another processor may have printed an alarm meanwhile.
                 reports += filter(_ALARM.search, lines[index:end])
             else:
@@ -104,6 +119,13 @@ def _is_others(report: str, bad_link: bool, iwarp: bool) -> bool:
     # A report with another first line counts, even if the known warning follows in its lines.
     begins = next((line for line in report.splitlines() if "cut here" not in line), "")
     return iwarp and bool(first.search(begins)) and word in report
+
+
+def _is_of_a_sync(report: str) -> bool:
+    """Whether DMA debugging's report of a sync without a mapping is all that there is."""
+    lines = [ln for ln in report.splitlines() if _REPORT.search(ln) and "cut here" not in ln]
+    first, *others = lines or [""]
+    return bool(_OF_A_SYNC.search(first)) and all(map(_ITS_LINES.search, others))
 
 
 def _end_of_report(lines: list[str], start: int) -> int:

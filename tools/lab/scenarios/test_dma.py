@@ -24,6 +24,8 @@ FILE = f"{MOUNT_POINT}/much"
 LIMIT = 300
 #: The report of a sync by `misbehave`.
 SYNC = "lab_dma: the driver syncs 216 bytes"
+#: The number of errors that DMA debugging has found.
+ERRORS = "/sys/kernel/debug/dma-api/error_count"
 #: Slots of 2048 bytes of a small pool of bounce buffers, and the copies that share it.
 POOL, COPIES = 2048, 8
 #: Request slots of a mount whose buffers leave no room in that pool for a call with 1 MiB.
@@ -101,6 +103,27 @@ def test_full_pool(pair: Pair, tunables: Tunables) -> None:
 
 
 @pytest.mark.both_roles
+@pytest.mark.needs_iommu
+def test_address_in_use_again(pair: Pair) -> None:
+    """DMA debugging reports a sync of mapped memory whose address has just been given back.
+
+    It is no report for the lab, which goes on with the pair.
+    """
+    for guest in (pair.client, pair.server):
+        errors, before = int(guest.read(ERRORS)), len(guest.console())
+        order = f"echo 1 > {accesses.FOLDER}/overlap"
+        # Other work of the guest may take the address.
+        guest.sh(f"for turn in 1 2 3 4 5; do {order} && exit; done; exit 1")
+        assert int(guest.read(ERRORS)) == errors + 1
+        assert accesses.read(guest)["reports"] == 0
+        text = guest.console()[before:]
+        (report,) = splat.find(text)
+        assert "tries to sync DMA memory it has not allocated" in report
+        assert "[size=216 bytes]" in report
+        assert splat.find(text, lab_dma=True) == []
+
+
+@pytest.mark.both_roles
 @pytest.mark.provokes
 def test_reports(pair: Pair) -> None:
     """Accesses and syncs against the direction and after unmapping are reports.
@@ -114,7 +137,7 @@ def test_reports(pair: Pair) -> None:
         page = guest.sh("getconf PAGESIZE").strip()
         for verb in ("writes", "reads"):
             assert f"lab_dma: the device {verb} {page} bytes" in guest.console()
-        reports = splat.find(guest.console())
+        reports = splat.find(guest.console(), lab_dma=settings.dma() == "iommu")
         assert len([text for text in reports if SYNC in text]) == 2
     # The lab ends a pair with reports as it is.
     assert accesses.take_down(pair) == []

@@ -13,7 +13,7 @@ from lab import accesses
 from lab.errors import GuestError
 
 IDLE = {"accesses": 5, "mapped": 10, "bounced": 0, "translated": 0, "reports": 0, "live": 10}
-IDLE |= {"syncs": 7}
+IDLE |= {"syncs": 7, "num_errors": 100}
 IOMMU, SWIOTLB = IDLE | {"translated": 10}, IDLE | {"bounced": 10}
 #: The same devices after work.
 AFTER = IOMMU | {"accesses": 9, "translated": 12, "syncs": 8}
@@ -22,7 +22,8 @@ BOUNCED = SWIOTLB | {"accesses": 9, "bounced": 12, "syncs": 8}
 
 def test_files_of_the_module() -> None:
     text = "/sys/kernel/debug/lab_dma/accesses:5\n/sys/kernel/debug/lab_dma/reports:0\n"
-    assert accesses.counts(text) == {"accesses": 5, "reports": 0}
+    text += "../dma-api/num_errors:100\n"
+    assert accesses.counts(text) == {"accesses": 5, "reports": 0, "num_errors": 100}
 
 
 @pytest.mark.parametrize(
@@ -32,6 +33,7 @@ def test_files_of_the_module() -> None:
         ("iommu", IOMMU, AFTER | {"syncs": 7}, "no memory was synced"),
         ("swiotlb", SWIOTLB, BOUNCED | {"syncs": 7}, "no memory was synced"),
         ("iommu", IOMMU, AFTER | {"reports": 2}, "2 accesses or syncs without a mapping"),
+        ("iommu", IOMMU, AFTER | {"num_errors": 0}, accesses.MUTE),
         ("iommu", IOMMU, AFTER | {"bounced": 3}, "bounced: 0, then 3"),
         ("iommu", IDLE, AFTER | {"translated": 0}, "translated: 0, then 0"),
         ("iommu", IOMMU, AFTER | {"translated": 10}, "translated: 10, then 10"),
@@ -48,6 +50,8 @@ def test_a_device_that_does_not_work_as_the_mode_says(
 def test_a_device_that_works() -> None:
     assert accesses.faults("iommu", IOMMU, AFTER, busy=True) == []
     assert accesses.faults("swiotlb", SWIOTLB, BOUNCED, busy=True) == []
+    # The lab passes over no report there.
+    assert accesses.faults("swiotlb", SWIOTLB, BOUNCED | {"num_errors": 0}, busy=True) == []
     assert accesses.faults("iommu", IOMMU, IOMMU, busy=False) == []
     # Without the IOMMU's translation no scenario passes, with work or not.
     assert accesses.faults("iommu", IDLE, IDLE, busy=False) == ["translated: 0, then 0"]
@@ -64,8 +68,9 @@ def test_the_sum_is_over_all_pairs(tmp_path: Path) -> None:
 class Pair:
     """A pair whose client's device has mappings when its modules are unloaded."""
 
-    def __init__(self, live: int, dma: str = "iommu") -> None:
-        """`live`: the number of the mappings; the server has none."""
+    def __init__(self, live: int, dma: str = "iommu", errors: int = 100) -> None:
+        """`live`: the number of the mappings; the server has none. `errors`: those to print."""
+        self._errors = errors
         self.alive, self.setup = True, SimpleNamespace(dma=dma, link="rxe")
         self.commands: list[str] = []
         self.client, self.server = self._guest("client", live), self._guest("server", 0)
@@ -79,7 +84,8 @@ class Pair:
         def sh(command: str, *, timeout: float = 60) -> str:
             assert timeout
             self.commands.append(command)
-            return f"/sys/kernel/debug/lab_dma/live:{live}\n" if "grep" in command else ""
+            counters = f"./live:{live}\n../dma-api/num_errors:{self._errors}\n"
+            return counters if "grep" in command else ""
 
         return SimpleNamespace(name=name, sh=sh, run=lambda _: SimpleNamespace(status=0))
 
@@ -102,6 +108,13 @@ def test_modules_are_unloaded_before_the_device() -> None:
     # Its queue pairs may refer to the module.
     assert "rdma link delete" in delete
     assert pair.commands.count("rmmod lab_dma") == 2
+
+
+def test_a_guest_that_prints_no_further_error_is_named() -> None:
+    assert accesses.muted(Pair(0)) == []
+    assert accesses.muted(Pair(0, dma="swiotlb", errors=0)) == []
+    guests = accesses.muted(Pair(0, errors=0))
+    assert guests == [f"server: {accesses.MUTE}", f"client: {accesses.MUTE}"]
 
 
 def test_a_pair_that_cannot_be_unloaded_fails_the_run() -> None:

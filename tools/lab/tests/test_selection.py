@@ -30,6 +30,8 @@ CASES = [
     _case("old_server::files", "needs_legacy"),
     _case("kunit::suites", "needs_kunit"),
     _case("server_quota::space", "full", "needs_quotas"),
+    _case("dma::address_in_use_again", "needs_dma", "needs_iommu"),
+    _case("dma::small_pool", "needs_dma", "needs_bounce_buffers"),
 ]
 DEBUG = Run(flavour="debug")
 
@@ -62,6 +64,12 @@ def test_quotas() -> None:
         run = Run(flavour="debian", full=True, export=export)
         assert (11 in _chosen(run=run)) == able
     assert 11 not in _chosen("server_quota", run=Run(full=True, export="ext4"))
+
+
+def test_device_behind_the_dma_api() -> None:
+    assert {12, 13}.isdisjoint(_chosen())
+    assert 12 in _chosen(run=Run(dma="iommu")) and 13 not in _chosen(run=Run(dma="iommu"))
+    assert 13 in _chosen(run=Run(dma="swiotlb")) and 12 not in _chosen(run=Run(dma="swiotlb"))
 
 
 def test_link_and_client() -> None:

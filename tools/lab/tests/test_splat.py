@@ -153,6 +153,60 @@ def test_warning_of_a_stopped_server_is_left_out_over_iwarp_only() -> None:
     assert len(splat.find(report("rdma_destroy_qp"), iwarp=True)) == 1
 
 
+SYNC = "DMA-API: lab_dma 0000:00:01.0: device driver tries to sync DMA memory it has not allocated"
+SYNC += " [device address=0x00000000ffdfe000] [size=216 bytes]"
+
+
+def _of_a_sync(first: str, *rest: str) -> str:
+    """Returns a report of DMA debugging about a sync as the console shows it."""
+    lines = (
+        "------------[ cut here ]------------",
+        first,
+        "WARNING: kernel/dma/debug.c:1162 at check_sync+0x1ae/0xb30, CPU#1: bash/111",
+        "Call Trace:",
+        " debug_dma_sync_single_for_device+0xbe/0xd0",
+        *rest,
+        "---[ end trace 0000000000000000 ]---",
+    )
+    return "\n".join(f"[ 1.0] {line}" for line in lines)
+
+
+def test_report_of_a_sync_is_left_out_with_lab_dma_only() -> None:
+    assert len(splat.find(_of_a_sync(SYNC))) == 1
+    assert len(splat.find(_of_a_sync(SYNC), bad_link=True, want=True, iwarp=True)) == 1
+    assert splat.find(_of_a_sync(SYNC), lab_dma=True) == []
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        SYNC.replace("lab_dma", "virtio_net"),
+        SYNC.replace("tries to sync", "frees"),
+        SYNC.replace("tries to sync DMA memory it has not allocated", "syncs DMA memory outside"),
+        "lab_dma: the driver syncs 216 bytes at 0xffdfe000: not mapped in this direction",
+        "DMA-API: lab_dma 0000:00:01.0: cacheline tracking EEXIST",
+    ],
+)
+def test_other_reports_of_dma_count_with_lab_dma(first: str) -> None:
+    text = _of_a_sync(SYNC) + "\n" + _of_a_sync(first)
+    (report,) = splat.find(text, lab_dma=True)
+    assert first in report
+
+
+def test_a_report_does_not_hide_in_the_report_of_a_sync() -> None:
+    """It is before the known report, among its lines, or after it."""
+    known, another = _of_a_sync(SYNC).splitlines(), "[ 1.0] BUG: KASAN: slab-use-after-free in foo"
+    for place in range(len(known) + 1):
+        text = "\n".join([*known[:place], another, *known[place:]])
+        (report,) = splat.find(text, lab_dma=True)
+        assert "KASAN" in report
+        (alarm,) = splat.find(text.replace(another, ALARM), lab_dma=True)
+        assert alarm == ALARM
+    # The report has no end: the next one follows.
+    (report,) = splat.find("\n".join([*known[:-1], another]), lab_dma=True)
+    assert "KASAN" in report
+
+
 def test_another_report_before_that_warning_counts() -> None:
     server = _warning(
         "drivers/infiniband/core/verbs.c:2164 at ib_destroy_qp_user+0x25c",
