@@ -18,6 +18,8 @@
 pub(crate) mod connections;
 pub(crate) mod debugfs;
 pub(crate) mod stats;
+// Without trace events, nothing uses the values that they would have.
+#[cfg_attr(not(CONFIG_TRACEPOINTS), allow(unused))]
 pub(crate) mod trace;
 
 pub(crate) use self::stats::requester;

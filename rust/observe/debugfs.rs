@@ -21,7 +21,6 @@ use kernel::error::from_err_ptr;
 use kernel::ffi::{c_char, c_int, c_void};
 use kernel::prelude::*;
 use kernel::seq_file::SeqFile;
-use kernel::str::CStrExt;
 use kernel::sync::Arc;
 use kernel::uaccess::{UserPtr, UserSlice};
 use kernel::{fmt, seq_print};
