@@ -2,7 +2,8 @@
 """Builds our modules for the machines that are not this host, which takes no kernel and no guest.
 
 A build finds what the sources assume about an architecture or a size of pages. The short form takes
-the machine that differs most, the long form each.
+the machine that differs most, the long form each, and a kernel of this host's architecture without
+the options that the module can do without.
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ def main(arguments: Sequence[str]) -> int:
     argparse.ArgumentParser(prog="lab foreign", description=__doc__).parse_args(arguments)
     deps.ensure()
     machines = [machine for machine in arch.MACHINES if not machine.native]
-    for machine in machines if settings.full() else machines[-1:]:
-        built = module.build(kernel.prepared(machine))
-        say(f"{machine.name}: {built.rpcrdma} and {len(built.samples)} samples")
+    trees = [(machine, kernel.PREPARED) for machine in machines]
+    trees.append((arch.chosen("client"), kernel.BARE))
+    for machine, flavour in trees if settings.full() else [(machines[-1], kernel.PREPARED)]:
+        built = module.build(kernel.prepared(machine, flavour))
+        say(f"{machine.name}, {flavour}: {built.rpcrdma} and {len(built.samples)} samples")
     return 0

@@ -6,7 +6,7 @@ and a hash of configuration and compilers. make continues an interrupted build; 
 only when it has its stamp.
 
 A tree that is only prepared for modules has no kernel. It takes a tenth of the time, and shows that
-a module compiles for a machine whose guests nobody boots.
+a module compiles for a machine whose guests nobody boots, or for a kernel with few options.
 """
 
 from __future__ import annotations
@@ -30,6 +30,8 @@ from .progress import say, step
 FRAGMENT = paths.ROOT / ".config.fragment"
 #: The flavour of a tree that is only prepared for modules.
 PREPARED = "prepared"
+#: The same, without the options that the module can do without. Its warnings are errors.
+BARE = "bare"
 STOCK_MODULE = "net/sunrpc/xprtrdma/rpcrdma.ko"
 _PACKAGE = r"linux-source-7\.[0-9]+"
 _STAMP = ".lab-built"
@@ -78,7 +80,7 @@ class Kernel:
     @property
     def bootable(self) -> bool:
         """Whether there is a kernel, and not only what modules are built against."""
-        return self.flavour != PREPARED
+        return self.flavour not in (PREPARED, BARE)
 
     @property
     def age(self) -> int:
@@ -240,9 +242,9 @@ def ensure(flavour: str = "plain", side: str = "client") -> Kernel:
 
 
 @cache
-def prepared(machine: arch.Machine) -> Kernel:
+def prepared(machine: arch.Machine, flavour: str = PREPARED) -> Kernel:
     """Returns a tree that is prepared for modules of this machine; `Kernel.bootable` is false."""
-    return _in_cache(PREPARED, machine)
+    return _in_cache(flavour, machine)
 
 
 def _in_cache(flavour: str, machine: arch.Machine) -> Kernel:
