@@ -80,6 +80,7 @@ def test_small_pool(pair: Pair, tunables: Tunables, cable: Cable) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.both_roles
 @pytest.mark.needs_ours
 @pytest.mark.needs_bounce_buffers
 @pytest.mark.parametrize("pair", [Options(cmdline=f"swiotlb={POOL}")], indirect=True)

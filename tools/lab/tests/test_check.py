@@ -7,8 +7,10 @@ import threading
 from typing import IO
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from lab import check
+from lab.selection import Case, Run, possible
 
 SWITCHES = ("KERNEL", "LINK", "DMA", "CLIENT", "SERVER", "FULL", "ONLY", "LIST", "KEEP", "GDB")
 SWITCHES += ("PAIRS", "PROFILE", "EXPORT")
@@ -109,6 +111,42 @@ def test_a_round_over_a_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     assert last.name == "scenarios (plain kernel, ours client, ours server, rxe, EXPORT=ext4)"
     monkeypatch.setenv("EXPORT", "ext4")
     assert len(check._rounds()) == 15
+
+
+class _Collected:
+    """Keeps the markers of the scenarios that pytest has collected, by their names."""
+
+    def __init__(self) -> None:
+        self.markers: dict[str, frozenset[str]] = {}
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        for item in session.items:
+            self.markers[item.nodeid] = frozenset(mark.name for mark in item.iter_markers())
+
+
+def _takes(turn: check.Round, markers: frozenset[str]) -> bool:
+    """Whether a round of the long form contains a scenario with these markers."""
+    modules = turn.client, turn.server
+    run = Run(turn.flavour, turn.link, *modules, full=True, dma=turn.dma, export=turn.export)
+    if not possible(Case("", "", "", markers), run):
+        return False
+    return not turn.markers or Expression.compile(turn.markers).evaluate(
+        lambda name, **_: name in markers
+    )
+
+
+def test_each_scenario_is_in_the_long_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No markers exclude one another. Quotas need Debian's kernel, which has a run of its own."""
+    collected = _Collected()
+    monkeypatch.setenv("LIST", "1")
+    pytest.main([str(check.paths.LAB / "scenarios"), "-qq"], plugins=[collected])
+    monkeypatch.delenv("LIST")
+    monkeypatch.setenv("FULL", "1")
+    rounds = check._rounds()
+    found = collected.markers
+    left = {name for name in found if not any(_takes(turn, found[name]) for turn in rounds)}
+    assert found
+    assert left == {name for name in found if "needs_quotas" in found[name]}
 
 
 def test_named_modules_are_one_round(monkeypatch: pytest.MonkeyPatch) -> None:
