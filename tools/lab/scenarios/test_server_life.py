@@ -261,6 +261,7 @@ def test_client_vanishes(pair: Pair) -> None:
     """A client whose device is gone leaves no permanent cost on the server."""
     pair.server.sh("rm -rf /srv/export/*")
     kind = pair.setup.link
+    before = connections(pair)
     pair.mount("3", options="nolock")
     pair.client.sh(COPY)
     pair.client.sh(f"rdma link del {kind}0", timeout=120)
@@ -268,6 +269,7 @@ def test_client_vanishes(pair: Pair) -> None:
     pair.client.sh(f"rdma link add {kind}0 type {kind} netdev eth0")
     pair.mount("3", options="nolock")
     pair.client.sh(COPY)
+    assert settle(pair, before + 1, VANISHED) == before + 1
     pair.umount()
 
 
