@@ -507,6 +507,13 @@ static void call_done(struct ib_cq *cq, struct ib_qp *qp, struct h_wr *wr)
 		.ex.invalidate_rkey = wr->wc_key, .qp = qp,
 	};
 
+	/* The other fields of a completion in error mean nothing. */
+	if (wr->status) {
+		wc.opcode = 0xff;
+		wc.byte_len = U32_MAX;
+		wc.wc_flags = ~0;
+		wc.ex.invalidate_rkey = U32_MAX;
+	}
 	h_completing = true;
 	wr->cqe->done(cq, &wc);
 	h_completing = false;
