@@ -82,7 +82,10 @@ static u32 pull(struct h_call *call, u8 *to, u32 room)
 static void check_payload(struct h_call *call, const u8 *payload, u32 len)
 {
 	u32 seed = get_unaligned_be32(call->message + 40);
+	const struct h_kind *kind = &h_kinds[call->kind % H_ALL_KINDS];
 
+	h_expect(len == kind->send_pages, "violation: a payload of %u bytes has %u",
+		 kind->send_pages, len);
 	if (!h_payload_is(payload, 0, len, seed))
 		h_violation("a payload of %u bytes is wrong", len);
 	call->payload = len;
@@ -100,6 +103,7 @@ static u32 aligned(struct h_call *call, const struct h_cursor *in)
 
 	h_expect(in->left >= at + kind->send_pages, "violation: RDMA_MSGP is truncated");
 	memcpy(call->message, in->p, head);
+	call->kind = get_unaligned_be32(call->message + 20);
 	check_payload(call, in->p + at, kind->send_pages);
 	return head;
 }

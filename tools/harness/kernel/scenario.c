@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Scenarios without a fault: each kind of RPC, with each kind of reply. */
-#include "harness.h"
+#include "both.h"
 
 static const struct h_reply plain;
 static const struct h_reply remote = { .how = H_INV_OWN };
@@ -51,6 +51,28 @@ static void served_links(void)
 		h_serve(h_odd_kind(&kind));
 	}
 	h_serve_end();
+}
+
+/* The last page of a payload in several segments is not full. */
+static void short_last_page(void)
+{
+	static const struct h_kind kind = {
+		"write_20k", .send_pages = 5 * PAGE_SIZE + 100, .marked = true, .scattered = true,
+		.call_head = 88, .reply_head = 112,
+	};
+	unsigned int i;
+
+	h_region_depth = 2;
+	h_begin();
+	h_connect();
+	for (i = 0; i < 2; i++) {
+		struct h_rpc *rpc = h_rpc_new(h_odd_kind(&kind));
+
+		h_rpc_run(rpc, &plain);
+		h_rpc_free(rpc);
+	}
+	h_check_calm();
+	h_end();
 }
 
 /* The requester does not support remote invalidation. */
@@ -295,6 +317,7 @@ static void late_and_lost(void)
 const struct h_scenario h_scenarios[] = {
 	{ "served", served },
 	{ "served_links", served_links },
+	{ "short_last_page", short_last_page },
 	{ "served_without_invalidation", served_without_invalidation },
 	{ "both_kinds", h_both_kinds },
 	{ "both_kinds_two", h_both_kinds_two },
