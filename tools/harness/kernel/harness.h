@@ -5,7 +5,8 @@
  *   thread.c		coroutines that stand for threads; schedule()
  *   work.c		workqueues, timers, time
  *   memory.c		kmalloc() and pages
- *   lock.c		spinlocks and mutexes
+ *   lock.c		spinlocks and mutexes; context.h declares its functions
+ *   context.c		where code may sleep, and what its allocations may wait for
  *   print.c		printk() and seq_file
  *   misc.c		modules, RCU, sysctl, strings; per-CPU variables
  *   services.c		functions of SUNRPC that are not linked in
@@ -72,6 +73,7 @@
 #include <rdma/ib_verbs.h>
 #include <rdma/rdma_cm.h>
 #include "../user.h"
+#include "context.h"
 #include "faults.h"
 #include "kinds.h"
 
@@ -100,25 +102,6 @@ void h_pass(unsigned int ms);
 /* The same, and delivers all completions meanwhile. */
 void h_live(unsigned int ms);
 void h_work_init(void);
-
-/* --- lock.c --- */
-bool h_holds_spinlock(void);
-bool h_holds_mutex(void);	/* whether this thread holds one */
-/*
- * Has a function called once, when n spinlocks were taken from now on and before the next one is:
- * as if another processor was faster. NULL: no function is called. Whether the call is to come.
- */
-void h_before_lock(unsigned int n, void (*function)(void));
-bool h_lock_awaited(void);
-/*
- * The next thread that takes a spinlock inside another one pauses before that, until h_lock_go().
- * Meanwhile threads that meet the other spinlock wait for it. Whether a thread pauses.
- */
-void h_lock_pause(void);
-bool h_lock_pauses(void);
-void h_lock_go(void);
-/* Preempts the thread that takes spinlock n from now on without another one; 0: no thread. */
-void h_lock_preempt(unsigned int n);
 
 /* --- misc.c --- */
 int h_module_references(void);

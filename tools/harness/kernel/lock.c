@@ -21,6 +21,14 @@ void h_before_lock(unsigned int n, void (*function)(void))
 	earlier = n;
 }
 
+/* That function is running. */
+static bool elsewhere;
+
+bool h_elsewhere(void)
+{
+	return elsewhere;
+}
+
 bool h_lock_awaited(void)
 {
 	return before;
@@ -38,7 +46,9 @@ static void happen(void)
 	if (earlier--)
 		return;
 	before = NULL;
+	elsewhere = true;
 	function();
+	elsewhere = false;
 }
 
 static DECLARE_WAIT_QUEUE_HEAD(paused);
@@ -229,7 +239,7 @@ bool h_holds_mutex(void)
 	return false;
 }
 
-void mutex_lock(struct mutex *lock)
+static void await_mutex(struct mutex *lock)
 {
 	while (atomic_long_read(&lock->owner)) {
 		struct waiter waiter = { .lock = lock, .task = current };
@@ -244,11 +254,17 @@ void mutex_lock(struct mutex *lock)
 	held_count++;
 }
 
+void mutex_lock(struct mutex *lock)
+{
+	h_may_sleep("a mutex is taken", __builtin_return_address(0));
+	await_mutex(lock);
+}
+
 int mutex_trylock(struct mutex *lock)
 {
 	if (atomic_long_read(&lock->owner))
 		return 0;
-	mutex_lock(lock);
+	await_mutex(lock);
 	return 1;
 }
 

@@ -21,8 +21,8 @@ static void *take(size_t size, gfp_t flags, const void *owner)
 {
 	void *p = u_alloc(size, owner);
 
-	if (gfpflags_allow_blocking(flags) && !h_in_thread() && h_ready)
-		u_fail("violation: a handler makes an allocation that may sleep, at <%p>", owner);
+	if (gfpflags_allow_blocking(flags))
+		h_may_sleep("an allocation that may sleep", owner);
 	memset(p, flags & __GFP_ZERO ? 0 : 0xa5, size);
 	return p;
 }

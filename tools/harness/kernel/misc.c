@@ -78,10 +78,12 @@ int __cpuhp_setup_state(enum cpuhp_state state, const char *name, bool invoke,
 
 void synchronize_rcu(void)
 {
+	h_may_sleep("a grace period is awaited", __builtin_return_address(0));
 }
 
 void synchronize_rcu_tasks(void)
 {
+	h_may_sleep("a grace period of tasks is awaited", __builtin_return_address(0));
 }
 
 void call_rcu(struct rcu_head *head, rcu_callback_t function)

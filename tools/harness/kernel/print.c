@@ -136,11 +136,12 @@ const char *h_statistics(void)
 	return contents;
 }
 
-/* Returns the contents of a file, or NULL if no file has that name. */
+/* Returns the contents of a file, or NULL if no file has that name. The reader may sleep. */
 const char *h_file_read(const char *name)
 {
 	struct inode inode = {};
 	struct file file = {};
+	bool ready = h_ready;
 	unsigned int i;
 
 	for (i = 0; i < file_count; i++) {
@@ -148,7 +149,9 @@ const char *h_file_read(const char *name)
 			continue;
 		inode.i_private = files[i].data;
 		file.f_inode = &inode;
+		h_ready = false;
 		files[i].fops->open(&inode, &file);
+		h_ready = ready;
 		return contents;
 	}
 	return NULL;

@@ -334,6 +334,16 @@ static void give_up(void)
 		svc_xprt_close(ending);
 }
 
+static void close_connection(void *xprt)
+{
+	svc_xprt_close(xprt);
+}
+
+static void put_connection(void *xprt)
+{
+	svc_xprt_put(xprt);
+}
+
 /*
  * Gives up a connection when n locks were taken since its call arrived, for which there is no page.
  * Its queue pair takes long to drain. Returns whether there are more locks.
@@ -354,7 +364,7 @@ static bool give_up_after(unsigned int n)
 	ask(waits);
 	more = !h_lock_awaited();
 	h_before_lock(0, NULL);
-	svc_xprt_close(ending);
+	h_spawn("a thread that closes a connection", close_connection, ending);
 	h_settle();
 	third = ask(next);
 	has->late = false;
@@ -366,7 +376,8 @@ static bool give_up_after(unsigned int n)
 	h_expect(h_answered(first), "the call that has the page is not answered");
 	h_expect(h_answered(third), "a connection given up after %u locks keeps its turn", n);
 	h_drain_go(waits);
-	svc_xprt_put(ending);
+	h_spawn("the last user of a connection", put_connection, ending);
+	h_settle();
 	h_serve_end();
 	return more;
 }

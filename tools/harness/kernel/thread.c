@@ -139,9 +139,8 @@ u64 h_threads_look(void)
 /* Sleeps, unless the thread was woken after it set its state. */
 void schedule(void)
 {
-	if (!running)
-		u_fail("violation: a handler sleeps, called from <%p>",
-		       __builtin_return_address(0));
+	h_may_sleep("a thread sleeps", __builtin_return_address(0));
+	h_expect(running, "the driver sleeps");
 	if (READ_ONCE(current->__state) == TASK_RUNNING)
 		return;
 	running->ready = false;

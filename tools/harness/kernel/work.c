@@ -151,6 +151,7 @@ bool flush_work(struct work_struct *work)
 {
 	bool busy = find(&queued, work) || is_running(work, (void *)-1);
 
+	h_may_sleep("work is flushed", __builtin_return_address(0));
 	wait_event(job_done, !find(&queued, work) && !is_running(work, (void *)-1));
 	return busy;
 }
@@ -168,6 +169,7 @@ bool cancel_work_sync(struct work_struct *work)
 {
 	bool was = cancel(work);
 
+	h_may_sleep("work is cancelled", __builtin_return_address(0));
 	wait_idle(work);
 	return was;
 }
@@ -194,6 +196,7 @@ static bool has_work(struct workqueue_struct *queue)
 
 void __flush_workqueue(struct workqueue_struct *queue)
 {
+	h_may_sleep("a workqueue is flushed", __builtin_return_address(0));
 	wait_event(job_done, !has_work(queue));
 }
 
