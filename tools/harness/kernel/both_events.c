@@ -295,6 +295,9 @@ static void check(void)
 	unsigned int i;
 
 	h_check_breaches();
+	/* The server cannot tell a lost connection from one that the requester ends. */
+	h_requester_breach = faults || early ? "transfer_lost" : NULL;
+	h_check_requester();
 	if (faults || early)
 		return;
 	h_expect(!h_disconnects, "the connection is closed");

@@ -309,6 +309,7 @@ void h_mapping_refused_and_lost(void)
  */
 void h_mapping_refused_beside(void)
 {
+	h_requester_breach = "slow";
 	h_serve_begin();
 	h_qp->hold = true;
 	h_ask(H_WRITE_4K);

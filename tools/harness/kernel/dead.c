@@ -47,6 +47,7 @@ void h_dead_requester(void)
 {
 	unsigned int i;
 
+	h_requester_breach = "slow";
 	over_iwarp();
 	h_serve_begin();
 	h_qp->hold = true;

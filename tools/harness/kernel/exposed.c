@@ -105,6 +105,7 @@ void h_exposed_limit(void)
 {
 	u32 xids[CALLS], i;
 
+	h_requester_breach = "reply_room";
 	h_slow_mapping = true;
 	begin(CALLS);
 	for (i = 0; i < CALLS; i++)
@@ -123,6 +124,7 @@ void h_exposed_until_invalidated(void)
 {
 	u32 xids[CALLS], further, i;
 
+	h_requester_breach = "reply_room";
 	h_slow_mapping = true;
 	begin(CALLS);
 	for (i = 0; i < CALLS; i++)
@@ -214,6 +216,7 @@ void h_exposed_in_flood(void)
 {
 	u32 first, second, key;
 
+	h_requester_breach = "done";
 	begin(1);
 	first = ask(H_READ_4K);
 	key = h_pulled_key;

@@ -540,8 +540,11 @@ void h_umount(void);
 void h_begin(void);		/* loads the module, adds a device, creates a transport */
 void h_connect(void);		/* connects the transport by one inline RPC */
 void h_end(void);		/* undoes h_begin(), and checks that nothing is left */
+/* A counter of the client's breaches, those that its peer has committed; NULL: the sum of all. */
 unsigned long h_breaches(const char *name);
 void h_check_breaches(void);
+extern const char *h_requester_breach;	/* the breach that the server's peer commits, or NULL */
+void h_check_requester(void);	/* ends the program if the server counts another breach */
 void h_check_calm(void);
 u32 h_window(void);
 u32 h_window_used(void);

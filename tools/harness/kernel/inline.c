@@ -20,6 +20,7 @@ void h_inline_too_long(void)
 {
 	unsigned int i;
 
+	h_requester_breach = "reply_room";
 	h_serve_begin();
 	h_offer = H_OFFER_NOTHING;
 	for (i = 0; i < 3; i++) {
@@ -37,6 +38,7 @@ void h_inline_payload(void)
 {
 	unsigned int i;
 
+	h_requester_breach = "reply_room";
 	h_answer.send = h_answer.receive = 8192;
 	h_load();
 	h_tune("max_req_size", 8192);

@@ -90,6 +90,7 @@ void h_reads_late_and_many(void)
 /* The connection is lost after Sends have completed, and before an older RDMA Read does. */
 void h_reads_late_and_lost(void)
 {
+	h_requester_breach = "transfer_lost";
 	h_serve_begin();
 	overtake();
 	h_cm_disconnected();

@@ -286,6 +286,7 @@ void h_excessive_calls(void)
 	const struct h_qp *connection;
 	unsigned int i;
 
+	h_requester_breach = "credits";
 	h_serve_begin();
 	h_serve_threads(THREADS);
 	h_settle();

@@ -192,6 +192,7 @@ void h_recall_unanswered(void)
 	struct h_rpc late[UNANSWERED];
 	unsigned int i;
 
+	h_requester_breach = "slow";
 	begin();
 	shut_down(late);
 	for (i = 0; i < 6 && h_qp; i++)
@@ -234,6 +235,7 @@ void h_recall_shut_down_and_short(void)
 	u32 number, first, third;
 	unsigned int i;
 
+	h_requester_breach = "slow";
 	atomic_long_set(&_totalram_pages, PAGES);
 	begin();
 	shut_down(late);
@@ -279,6 +281,7 @@ void h_recall_answered_with_chunks(void)
 {
 	struct h_rpc *rpc;
 
+	h_requester_breach = "backward_form";
 	begin();
 	rpc = call();
 	reply_with_chunks(rpc->xid);

@@ -340,5 +340,6 @@ void h_serve_stop(void)
 void h_serve_end(void)
 {
 	h_serve_stop();
+	h_check_requester();
 	h_unload();
 }

@@ -128,6 +128,7 @@ void h_short_of_one(void)
 	struct h_qp *less, *more;
 	u32 first, third;
 
+	h_requester_breach = "slow";
 	begin_with(2 * CALL);
 	less = h_qp;
 	less->late = true;

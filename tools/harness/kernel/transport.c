@@ -173,18 +173,18 @@ void h_end(void)
 }
 
 /*
- * Returns a counter of the module's file `breaches`, or the sum of all if `name` is NULL. Without
- * the file the result is 0.
+ * Returns a counter of a file of the module with breaches, or the sum of all if `name` is NULL.
+ * Without the file the result is 0.
  */
-unsigned long h_breaches(const char *name)
+static unsigned long breaches(const char *file, const char *name)
 {
-	const char *text = h_file_read("breaches"), *line;
+	const char *text = h_file_read(file), *line;
 	unsigned long sum = 0, n;
 
 	for (line = text; line && *line; line = strchr(line, '\n') + 1) {
 		const char *space = strchr(line, ' ');
 
-		h_expect(space, "a line of the file breaches has no number: %s", line);
+		h_expect(space, "a line of the file %s has no number: %s", file, line);
 		if (name && strncmp(line, name, space - line))
 			continue;
 		for (n = 0, space++; *space >= '0' && *space <= '9'; space++)
@@ -194,12 +194,31 @@ unsigned long h_breaches(const char *name)
 	return sum;
 }
 
+unsigned long h_breaches(const char *name)
+{
+	return breaches("breaches", name);
+}
+
+const char *h_requester_breach;
+
+/* Ends the program if the module has counted a breach but that of this name; NULL: any. */
+static void check_breaches(const char *file, const char *name)
+{
+	if (breaches(file, NULL) == (name ? breaches(file, name) : 0))
+		return;
+	u_say("%s", h_file_read(file));
+	u_fail("the module counts in %s a breach of the protocol that did not occur", file);
+}
+
 void h_check_breaches(void)
 {
-	if (!h_breaches(NULL))
-		return;
-	u_say("%s", h_file_read("breaches"));
-	u_fail("the module counts a breach of the protocol that did not occur");
+	check_breaches("breaches", NULL);
+}
+
+void h_check_requester(void)
+{
+	if (!h_provokes && !h_hostile)
+		check_breaches("requester_breaches", h_requester_breach);
 }
 
 /* Ends the program if the module has counted a breach or ended the connection. */
