@@ -16,7 +16,8 @@
  *   queue.c		queue pairs: posting, executing, completing
  *   arrive.c		queue pairs: messages that arrive
  *   state.c		queue pairs: states, draining, destruction
- *   cm.c		the connection manager
+ *   cm.c, passive.c	the connection manager, and its passive side; cm.h has what they share
+ *   handler.c		the handlers of its events, and their locks
  *   announce.c		what the peer announces when a connection is made
  *   link.c		connections between the module's client and the module's server
  *   peer.c		the responder: decodes the messages that it receives
