@@ -22,6 +22,7 @@ struct identifier {
 	u8 ack_timeout;	/* what was set after the route was resolved, before which it changes it */
 	struct h_link *link;	/* the connection, if both its sides are the module */
 	enum h_side side;
+	u8 reads, serves;	/* the RDMA Reads that a request's peer has, and serves, at most */
 };
 
 struct event {

@@ -52,13 +52,25 @@ int h_cm_listener_class(void)
 	return listener()->class;
 }
 
-static void report_request(struct identifier *self)
+/* Reports a request of a peer that has, and serves, this many RDMA Reads at a time. */
+static struct event *report_request(struct identifier *self, u8 reads, u8 serves)
 {
 	struct event *event = h_cm_event(self, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+
+	self->reads = reads;
+	self->serves = serves;
+	event->event.param.conn.responder_resources = reads;
+	event->event.param.conn.initiator_depth = serves;
+	return event;
+}
+
+/* Makes the request of the stand-in. */
+static void make_request(struct identifier *self)
+{
+	u8 serves = h_answer.no_reads ? 0 : h_answer.reads ?: 16;
+	struct event *event = report_request(self, 16, serves);
 	struct rdma_conn_param *parameters = &event->event.param.conn;
 
-	parameters->responder_resources = 16;
-	parameters->initiator_depth = h_answer.no_reads ? 0 : h_answer.reads ?: 16;
 	parameters->private_data = event->data;
 	parameters->private_data_len = h_private_data(event->data);
 }
@@ -87,7 +99,7 @@ static struct identifier *requested(struct h_device *device)
 /* Sends a connection request to the module's listener. */
 void h_cm_request(void)
 {
-	report_request(requested(&h_devices[0]));
+	make_request(requested(&h_devices[0]));
 }
 
 /* --- Between the module's client and its server --- */
@@ -119,7 +131,8 @@ int h_cm_ask(struct identifier *self, const struct rdma_conn_param *parameters)
 	other->link = self->link;
 	other->side = H_SERVER;
 	self->link->id[H_SERVER] = &other->id;
-	copy_parameters(h_cm_event(other, RDMA_CM_EVENT_CONNECT_REQUEST, 0), parameters);
+	copy_parameters(report_request(other, parameters->initiator_depth,
+				       parameters->responder_resources), parameters);
 	return 0;
 }
 
@@ -156,6 +169,16 @@ void h_cm_leave(struct identifier *self)
 			   IB_CM_REJ_CONSUMER_DEFINED);
 }
 
+/* A connection has no more RDMA Reads at a time than either side offers. */
+static void check_offer(const struct identifier *self, const struct rdma_conn_param *parameters)
+{
+	if (parameters->responder_resources > self->reads ||
+	    parameters->initiator_depth > self->serves)
+		h_violation("a connection serves %u RDMA Reads and has %u; the peer: %u and %u",
+			    parameters->responder_resources, parameters->initiator_depth,
+			    self->reads, self->serves);
+}
+
 int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 {
 	struct identifier *self = h_identifier_of(id);
@@ -164,6 +187,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	h_expect(self->holder == current,
 		 "violation: a connection is accepted without the lock of its handler");
 	h_limits_reads(id, parameters);
+	check_offer(self, parameters);
 	if (self->link)
 		return accept(self, parameters);
 	qp = id->qp ? container_of(id->qp, struct h_qp, ib) : h_qp_find(parameters->qp_num);
