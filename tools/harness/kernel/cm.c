@@ -35,6 +35,7 @@ struct rdma_cm_id *__rdma_create_kernel_id(struct net *net, rdma_cm_event_handle
 					   void *context, enum rdma_ucm_port_space ps,
 					   enum ib_qp_type type, const char *caller)
 {
+	h_driver_allocates("an identifier is made", __builtin_return_address(0));
 	if (h_faults.identifier)
 		return ERR_PTR(h_faults.identifier);
 	return &h_cm_create(handler, context, ps, type)->id;
@@ -87,6 +88,7 @@ void h_cm_destroy(struct identifier *self)
 
 void rdma_destroy_id(struct rdma_cm_id *id)
 {
+	h_driver_ends("an identifier is destroyed", __builtin_return_address(0));
 	h_cm_destroy(h_identifier_of(id));
 }
 
@@ -150,6 +152,10 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *src, const struct 
 	struct identifier *self = h_identifier_of(id);
 	struct sockaddr_in *from = (struct sockaddr_in *)&id->route.addr.src_addr;
 
+	h_driver_allocates("an address is resolved", __builtin_return_address(0));
+	/* The kernel's own module connects on a workqueue of the system. */
+	h_expect(h_in_client_work() || !h_rust,
+		 "violation: memory reclaim waits for a connection, whose worker has no rescuer");
 	memcpy(&id->route.addr.dst_addr, dst, sizeof(struct sockaddr_in));
 	if (h_step_error(H_STEP_ADDRESS))
 		return h_faults.error;
@@ -175,6 +181,7 @@ int rdma_resolve_route(struct rdma_cm_id *id, unsigned long timeout_ms)
 {
 	struct identifier *self = h_identifier_of(id);
 
+	h_driver_allocates("a route is resolved", __builtin_return_address(0));
 	if (h_step_error(H_STEP_ROUTE))
 		return h_faults.error;
 	self->routed = true;
@@ -186,6 +193,7 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ib_pd *pd, struct ib_qp_init_at
 {
 	struct h_qp *qp;
 
+	h_driver_allocates("a queue pair is made", __builtin_return_address(0));
 	if (h_most_elements && attr->cap.max_send_wr * attr->cap.max_send_sge > h_most_elements)
 		return -ENOMEM;
 	if (h_step_error(H_STEP_PAIR))
@@ -201,6 +209,7 @@ void rdma_destroy_qp(struct rdma_cm_id *id)
 {
 	struct h_qp *qp = container_of(id->qp, struct h_qp, ib);
 
+	h_driver_ends("a queue pair is destroyed", __builtin_return_address(0));
 	h_qp_await_close(qp);
 	h_qp_destroy(qp);
 }
@@ -219,6 +228,7 @@ int rdma_connect(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	struct identifier *self = h_identifier_of(id);
 	struct event *event;
 
+	h_driver_allocates("a connection is made", __builtin_return_address(0));
 	h_handler_await(self);
 	h_limits_reads(id, parameters);
 	if (h_both)
@@ -285,6 +295,7 @@ int rdma_disconnect(struct rdma_cm_id *id)
 	struct identifier *self = h_identifier_of(id);
 	struct h_qp *qp = container_of(id->qp, struct h_qp, ib);
 
+	h_driver_ends("a connection is ended", __builtin_return_address(0));
 	h_await_establishment(qp);
 	if (!self->connected)
 		return -EINVAL;

@@ -5,6 +5,8 @@
 
 #include <linux/types.h>
 
+extern bool h_rust;	/* the module is in Rust: it is this one, not the kernel's own */
+
 /* --- lock.c --- */
 bool h_holds_spinlock(void);
 bool h_holds_mutex(void);	/* whether this thread holds one */
@@ -28,5 +30,17 @@ void h_lock_preempt(unsigned int n);
 /* --- context.c --- */
 /* Ends the program if `what` may sleep, and its caller, at this address, may not. */
 void h_may_sleep(const char *what, const void *caller);
+/*
+ * End the program if a driver allocates memory for `what`, and the allocation might wait for what
+ * waits for it: a client's work may not recurse into a file system; where an object ends, in any
+ * task, an allocation starts no I/O. The kernel's own module does not follow these rules.
+ */
+void h_driver_allocates(const char *what, const void *caller);
+void h_driver_ends(const char *what, const void *caller);
+/*
+ * Whether a client's work is running on a workqueue with a rescuer, so that a file system may wait
+ * for it. (The server's workqueue has one because work of the connection manager may flush it.)
+ */
+bool h_in_client_work(void);
 
 #endif /* HARNESS_CONTEXT_H */

@@ -222,6 +222,7 @@ struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const 
 {
 	struct ib_pd *pd;
 
+	h_driver_allocates("a protection domain is made", __builtin_return_address(0));
 	if (h_step_error(H_STEP_DOMAIN))
 		return ERR_PTR(h_faults.error);
 	pd = u_alloc(sizeof(*pd), __builtin_return_address(0));
@@ -234,6 +235,7 @@ struct ib_pd *__ib_alloc_pd(struct ib_device *device, unsigned int flags, const 
 
 int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 {
+	h_driver_ends("a protection domain is freed", __builtin_return_address(0));
 	if (atomic_read(&pd->usecnt))
 		h_violation("a protection domain is freed while %d objects use it",
 			    atomic_read(&pd->usecnt));
@@ -242,10 +244,15 @@ int ib_dealloc_pd_user(struct ib_pd *pd, struct ib_udata *udata)
 	return 0;
 }
 
-static struct ib_cq *make_cq(struct ib_device *device, void *private, int entries)
+/* Handlers of completions take locks that do not disable softirqs. */
+static struct ib_cq *make_cq(struct ib_device *device, void *private, int entries,
+			     enum ib_poll_context context, const void *caller)
 {
 	struct h_cq *cq;
 
+	h_driver_allocates("a completion queue is made", caller);
+	h_expect(context == IB_POLL_WORKQUEUE || context == IB_POLL_UNBOUND_WORKQUEUE,
+		 "violation: completions are handled in context %d", context);
 	if (h_step_error(H_STEP_QUEUE))
 		return ERR_PTR(h_faults.error);
 	h_limits_entries(device, entries);
@@ -262,17 +269,19 @@ static struct ib_cq *make_cq(struct ib_device *device, void *private, int entrie
 struct ib_cq *__ib_alloc_cq_any(struct ib_device *device, void *private, int entries,
 				enum ib_poll_context context, const char *caller)
 {
-	return make_cq(device, private, entries);
+	return make_cq(device, private, entries, context, __builtin_return_address(0));
 }
 
 struct ib_cq *__ib_alloc_cq(struct ib_device *device, void *private, int entries, int vector,
 			    enum ib_poll_context context, const char *caller)
 {
-	return make_cq(device, private, entries);
+	return make_cq(device, private, entries, context, __builtin_return_address(0));
 }
 
 void ib_free_cq(struct ib_cq *cq)
 {
+	/* One without a queue pair is also freed where connecting fails. */
+	h_driver_allocates("a completion queue is freed", __builtin_return_address(0));
 	if (atomic_read(&cq->usecnt))
 		h_violation("a completion queue is freed while a queue pair uses it");
 	h_object(cq->device, -1);

@@ -63,15 +63,17 @@ static DECLARE_WAIT_QUEUE_HEAD(allocating);
 
 /*
  * An allocation that starts I/O may wait for a file system, which may wait for a connection of the
- * client. Connecting may need the same mutex. (A server takes requests under mutexes of its own, so
- * mutexes are not checked while there is a service.) So may the connection manager, whose handlers
- * run one after the other on an ordered queue: no event would follow that makes the connection.
+ * client. Connecting may need the same mutex. So may the connection manager, whose handlers run one
+ * after the other on an ordered queue: no event would follow that makes the connection.
  */
 static void check_io(gfp_t flags, const void *owner)
 {
+	if (gfpflags_allow_blocking(flags) && current_gfp_context(flags) & __GFP_FS &&
+	    h_in_client_work())
+		u_fail("violation: a file system may wait for an allocation, at <%p>", owner);
 	if (!gfpflags_allow_blocking(flags) || !(current_gfp_context(flags) & __GFP_IO))
 		return;
-	if (h_xprt && !h_serving() && h_holds_mutex())
+	if (h_holds_mutex())
 		u_fail("violation: an allocation may start I/O with a mutex held, at <%p>", owner);
 	if (current->flags & PF_WQ_WORKER)
 		u_fail("violation: an allocation in a handler may start I/O, at <%p>", owner);
@@ -101,6 +103,7 @@ static void *resize(const void *old, size_t size, gfp_t flags, const void *owner
 {
 	void *p;
 
+	h_rust = true;
 	if (!size) {
 		if (!ZERO_OR_NULL_PTR(old))
 			give(old);

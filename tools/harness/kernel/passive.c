@@ -19,6 +19,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 {
 	struct sockaddr_in *from = (struct sockaddr_in *)addr;
 
+	h_driver_allocates("an address is bound", __builtin_return_address(0));
 	memcpy(&id->route.addr.src_addr, addr, sizeof(struct sockaddr_in));
 	if (h_step_error(H_STEP_BIND))
 		return h_faults.error;
@@ -31,6 +32,7 @@ int rdma_bind_addr(struct rdma_cm_id *id, struct sockaddr *addr)
 
 int rdma_listen(struct rdma_cm_id *id, int backlog)
 {
+	h_driver_allocates("an identifier listens", __builtin_return_address(0));
 	if (h_faults.listen)
 		return h_faults.listen;
 	h_identifier_of(id)->listening = true;
@@ -184,6 +186,7 @@ int rdma_accept(struct rdma_cm_id *id, struct rdma_conn_param *parameters)
 	struct identifier *self = h_identifier_of(id);
 	struct h_qp *qp;
 
+	h_driver_allocates("a connection is accepted", __builtin_return_address(0));
 	h_expect(self->holder == current,
 		 "violation: a connection is accepted without the lock of its handler");
 	h_limits_reads(id, parameters);

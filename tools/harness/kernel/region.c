@@ -21,6 +21,7 @@ struct ib_mr *ib_alloc_mr(struct ib_pd *pd, enum ib_mr_type type, u32 depth)
 {
 	struct h_mr *mr;
 
+	h_driver_ends("a region is made", __builtin_return_address(0));
 	if (!(pd->device->attrs.device_cap_flags & IB_DEVICE_MEM_MGT_EXTENSIONS))
 		return ERR_PTR(-EOPNOTSUPP);
 	if (h_most_regions && count >= h_most_regions)
@@ -59,6 +60,7 @@ int ib_dereg_mr_user(struct ib_mr *ib, struct ib_udata *udata)
 {
 	struct h_mr *mr = container_of(ib, struct h_mr, ib);
 
+	h_driver_ends("a region is destroyed", __builtin_return_address(0));
 	if (h_mr_reachable(mr))
 		h_violation("region %#x is destroyed while the peer can still reach it", mr->key);
 	list_del(&mr->all);
@@ -132,8 +134,14 @@ int ib_map_mr_sg(struct ib_mr *ib, struct scatterlist *sgl, int nents, unsigned 
 	u32 entries = 0;
 	int i;
 
-	if (h_slow_mapping)
+	if (h_slow_mapping) {
+		/* A thread of a service may wait for a file system. */
+		if (h_serving())
+			h_may_sleep("a region is mapped", __builtin_return_address(0));
+		else
+			h_driver_ends("a region is mapped", __builtin_return_address(0));
 		sleep_in_driver();
+	}
 	if (mr->valid && h_mr_reachable(mr))
 		h_violation("region %#x is mapped again while the peer can reach it", mr->key);
 	h_expect(!offset || !*offset, "a region begins at an offset in its memory");

@@ -18,8 +18,10 @@ int ib_modify_qp(struct ib_qp *ib, struct ib_qp_attr *attr, int mask)
 {
 	struct h_qp *qp = pair_of(ib);
 
+	h_driver_allocates("a queue pair is changed", __builtin_return_address(0));
 	h_expect(mask & IB_QP_STATE, "ib_modify_qp() changes no state");
 	if (attr->qp_state == IB_QPS_ERR) {
+		h_driver_ends("a queue pair is reset", __builtin_return_address(0));
 		if (h_faults.modify)
 			return h_faults.modify;
 		h_qp_error(qp);
@@ -78,7 +80,7 @@ void h_establish(struct h_qp *qp)
 
 void ib_drain_qp(struct ib_qp *qp)
 {
-	h_may_sleep("a queue pair is drained", __builtin_return_address(0));
+	h_driver_ends("a queue pair is drained", __builtin_return_address(0));
 	drain(qp, true, true);
 }
 
@@ -115,6 +117,7 @@ void h_qp_await_close(const struct h_qp *qp)
 
 int ib_destroy_qp_user(struct ib_qp *qp, struct ib_udata *udata)
 {
+	h_driver_ends("a queue pair is destroyed", __builtin_return_address(0));
 	h_qp_await_close(pair_of(qp));
 	h_qp_destroy(pair_of(qp));
 	return 0;

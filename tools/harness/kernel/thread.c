@@ -38,6 +38,8 @@ static void body(void *argument)
 
 	for (;;) {
 		self->function(self->argument);
+		h_expect(!(self->task.flags & (PF_MEMALLOC_NOIO | PF_MEMALLOC_NOFS)),
+			 "violation: a thread keeps an allocation scope");
 		list_move(&self->list, &spare);
 		u_leave();
 	}

@@ -14,6 +14,7 @@
 struct workqueue_struct {
 	unsigned int flags;
 	unsigned int queued;
+	bool serves;	/* it is the server's */
 };
 
 /* Starts far from zero, to expose code that takes zero for "never". */
@@ -27,6 +28,7 @@ struct job {
 	struct list_head list;
 	struct work_struct *work;
 	struct workqueue_struct *queue;
+	struct task_struct *worker;
 };
 
 /* A work item that is queued, with its workqueue. struct work_struct has no field for that. */
@@ -184,6 +186,16 @@ bool cancel_delayed_work_sync(struct delayed_work *work)
 	return cancel_work_sync(&work->work);
 }
 
+bool h_in_client_work(void)
+{
+	struct job *job;
+
+	list_for_each_entry(job, &jobs, list)
+		if (job->worker == current)
+			return job->queue->flags & WQ_MEM_RECLAIM && !job->queue->serves;
+	return false;
+}
+
 static bool has_work(struct workqueue_struct *queue)
 {
 	struct entry *entry;
@@ -204,8 +216,15 @@ struct workqueue_struct *alloc_workqueue_noprof(const char *name, unsigned int f
 						int max_active, ...)
 {
 	struct workqueue_struct *queue = u_alloc(sizeof(*queue), __builtin_return_address(0));
+	char full[64];
+	va_list list;
 
-	*queue = (struct workqueue_struct) { .flags = flags };
+	va_start(list, max_active);
+	u_print(full, sizeof(full), name, list);
+	va_end(list);
+	*queue = (struct workqueue_struct) {
+		.flags = flags, .serves = !strcmp(full, "rpcrdma_server"),
+	};
 	return queue;
 }
 
@@ -221,6 +240,7 @@ static void run_job(void *argument)
 	struct job *job = argument;
 	work_func_t function = job->work->func;
 
+	job->worker = current;
 	function(job->work);
 	list_del(&job->list);
 	u_free(job);
@@ -239,6 +259,7 @@ bool h_run_work(void)
 		job = u_alloc(sizeof(*job), NULL);
 		job->work = entry->work;
 		job->queue = entry->queue;
+		job->worker = NULL;
 		list_add_tail(&job->list, &jobs);
 		set_pending(entry->work, false);
 		drop_entry(entry);
