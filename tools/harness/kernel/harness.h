@@ -106,6 +106,7 @@ void h_work_init(void);
 
 /* --- misc.c --- */
 int h_module_references(void);
+extern unsigned int h_tasks_awaited;	/* calls of synchronize_rcu_tasks() */
 /* The number of slots of a transport; 0: the module's default. */
 extern unsigned int h_slots;
 /* Sets a number in a table of the module below /proc/sys; writes a text as a user does. */

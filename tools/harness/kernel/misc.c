@@ -81,9 +81,12 @@ void synchronize_rcu(void)
 	h_may_sleep("a grace period is awaited", __builtin_return_address(0));
 }
 
+unsigned int h_tasks_awaited;
+
 void synchronize_rcu_tasks(void)
 {
 	h_may_sleep("a grace period of tasks is awaited", __builtin_return_address(0));
+	h_tasks_awaited++;
 }
 
 void call_rcu(struct rcu_head *head, rcu_callback_t function)

@@ -152,8 +152,12 @@ void h_check_nothing_left(void)
 void h_unload(void)
 {
 	h_ready = false;
+	h_tasks_awaited = 0;
 	h_spawn("rmmod", run_exit, NULL);
 	h_settle();
+	/* A preempted task may have the rest of a function of the module to run. */
+	h_expect(h_tasks_awaited || !h_rust,
+		 "violation: the module goes while a task may be in it");
 	h_check_nothing_left();
 }
 
