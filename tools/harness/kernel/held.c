@@ -133,6 +133,22 @@ void h_mapping_held(void)
 	h_end();
 }
 
+/* A requester may end its connection before a reply has been sent, which is no breach. */
+void h_reply_held_and_lost(void)
+{
+	u32 xid;
+
+	h_serve_begin();
+	h_qp->hold = true;
+	xid = ask(H_INLINE);
+	receive();
+	h_expect(h_qp_awaiting(h_qp), "no reply is on the send queue");
+	h_cm_disconnected();
+	h_settle();
+	h_expect(!h_answered(xid) && !h_objects(), "the connection is not closed");
+	h_serve_end();
+}
+
 /* The server writes no reply to the buffer of one that is on the send queue. */
 void h_replies_held(void)
 {

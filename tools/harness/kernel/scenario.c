@@ -414,6 +414,7 @@ const struct h_scenario h_scenarios[] = {
 	{ "pages_unknown", h_pages_unknown },
 	{ "callback_replies_held", h_callback_replies_held },
 	{ "replies_held", h_replies_held },
+	{ "reply_held_and_lost", h_reply_held_and_lost },
 	{ "replies_refused", h_replies_refused },
 	{ "calls_held", h_calls_held },
 	{ "mapping_held", h_mapping_held },

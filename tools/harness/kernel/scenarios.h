@@ -89,6 +89,7 @@ void h_pages_unknown(void);
 /* --- held.c --- */
 void h_callback_replies_held(void);
 void h_replies_held(void);
+void h_reply_held_and_lost(void);
 void h_replies_refused(void);
 void h_calls_held(void);
 void h_mapping_held(void);
