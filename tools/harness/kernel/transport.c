@@ -221,7 +221,7 @@ void h_check_breaches(void)
 
 void h_check_requester(void)
 {
-	if (!h_provokes && !h_hostile)
+	if (!h_provokes && !h_fuzzed)
 		check_breaches("requester_breaches", h_requester_breach);
 }
 
