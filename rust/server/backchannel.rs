@@ -109,13 +109,13 @@ impl Transport for BcXprt {
         Ok(())
     }
 
-    /// The service repeats a callback at once that failed without being sent. The connection is
-    /// therefore closed if its requester does not accept the call.
+    /// The service repeats a callback at once that failed without being sent. If the requester does
+    /// not accept the call, the connection is therefore closed, and the call waits for that.
     fn prepare(&self, _xprt: &Xprt<Self>, rqst: Rqst<'_, Self>) -> Result {
         self.abandon(&rqst);
         if let Some(ep) = self.endpoint().filter(|ep| !fits(ep, &rqst)) {
             ep.shared().force_close();
-            return Err(EMSGSIZE);
+            return Err(EAGAIN);
         }
         Ok(())
     }
