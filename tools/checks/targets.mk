@@ -15,7 +15,7 @@ check-tree:
 check-lint:
 	@$(CHECKS) tools/checks/lint.py
 
-## check-clippy: build the module, with and without tests and samples; fail on any warning
+## check-clippy: build the module and read its other forms with clippy; fail on any warning
 check-clippy:
 	@KDIR='$(KDIR)' LLVM='$(LLVM)' $(CHECKS) tools/checks/clippy.py
 
