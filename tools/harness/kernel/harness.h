@@ -477,11 +477,9 @@ extern bool h_quiet;
 /* --- requester.c --- */
 /* Sends a call to the module's server. Returns its XID. At most two calls may be unanswered. */
 u32 h_ask(u32 kind);
-void h_configure(u32 reads);	/* calls CONF_RDMA: this many RDMA Reads may be active */
 void h_ask_again(u32 xid);	/* sends a call again, over the connection that there is now */
 bool h_answered(u32 xid);	/* whether the reply to a call has been received */
 extern u32 h_granted;		/* the credits that the last reply grants */
-void h_done(u32 xid);		/* sends RDMA_DONE for the reply to a call */
 extern u32 h_pulled_key;	/* an R_key of the last reply that was read chunks */
 bool h_call_refused(u32 xid);	/* whether the answer to a call was ERR_CHUNK */
 /*

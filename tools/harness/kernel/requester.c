@@ -8,7 +8,6 @@
 
 #define KEY		0x5e1700	/* R_key of the memory of calls[0]; next: calls[1] */
 #define CREDITS		64
-#define CONF_XID	0xc0ffee	/* XID of CONF_RDMA */
 #define CALL_HEAD	40	/* bytes of an RPC call before its arguments, with AUTH_NULL */
 #define REPLY_HEAD	24	/* bytes of an RPC reply before its results */
 #define REFUSAL		20	/* bytes of ERR_CHUNK */
@@ -29,7 +28,6 @@ struct call {
 static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
 static struct call calls[CREDITS];
 static u32 last;	/* the XID of the last call */
-static bool configured;	/* CONF_RDMA was answered */
 static bool crowded;	/* calls of a hostile requester share memory */
 
 /* Returns the last call of an XID, or NULL. */
@@ -231,37 +229,8 @@ void h_ask_again(u32 xid)
 	send(call_of(xid));
 }
 
-void h_configure(u32 reads)
-{
-	const u32 words[] = {
-		CONF_XID, 1, CREDITS, 0, 0, 0, 0,
-		CONF_XID, 0, 2, 100417, 1, 1, 0, 0, 0, 0, 4096, 4096, reads,
-	};
-	u8 message[sizeof(words)];
-	struct h_writer out = { message };
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	configured = false;
-	h_arrive(h_qp, message, out.len, 0);
-	h_live(0);
-	h_expect(configured, "CONF_RDMA is not answered");
-}
-
-void h_done(u32 xid)
-{
-	const u32 words[] = { xid, 1, CREDITS, H_DONE };
-	u8 message[sizeof(words)];
-	struct h_writer out = { message };
-	u32 i;
-
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, message, out.len, 0);
-}
-
 u32 h_granted;
+bool h_configured;
 
 void h_requester_reset(void)
 {
@@ -561,8 +530,8 @@ void h_requester_receive(const struct h_qp *qp, const void *message, u32 len, u3
 
 	if (h_hostile)
 		return receive_any(message, len, qp);
-	if (xid == CONF_XID) {
-		configured = true;
+	if (xid == H_CONF_XID) {
+		h_configured = true;
 		return;
 	}
 	if (h_requester_two && get_unaligned_be32(message + 12) == H_TWO_OPTIONAL)

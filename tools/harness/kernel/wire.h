@@ -10,6 +10,10 @@
 /* Message type RDMA2_OPTIONAL of version two. */
 #define H_TWO_OPTIONAL 5
 
+/* The XID of a call of the Connection Configuration Protocol, and whether it was answered. */
+#define H_CONF_XID 0xc0ffee
+extern bool h_configured;
+
 /* The requester speaks version two, and ignores operations. */
 extern bool h_requester_two;
 
