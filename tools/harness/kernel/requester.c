@@ -41,12 +41,21 @@ static struct call *call_of(u32 xid)
 	return NULL;
 }
 
+/*
+ * Whether the server is done with a call, so that another one may have its memory. What answers a
+ * call that is not honest may be the answer to another message with its XID.
+ */
+static bool is_over(const struct call *call)
+{
+	return call->answered && (!h_hostile || (call->honest && call->replied));
+}
+
 static struct call *spare(void)
 {
 	u32 i;
 
 	for (i = 0; i < ARRAY_SIZE(calls); i++)
-		if (!calls[i].kind || calls[i].answered)
+		if (!calls[i].kind || is_over(&calls[i]))
 			return &calls[i];
 	h_expect(h_hostile, "the requester has too many calls");
 	/* The answer to a former call in this place may use the same memory. */
