@@ -31,11 +31,10 @@ static void guess(struct h_qp *qp, u32 xid)
 			wr->guessed = true;
 }
 
-static void hear(struct h_qp *qp, u32 xid)
+static void hear(struct h_qp *qp, const u8 *message, u32 len)
 {
-	if (h_heard(qp, xid))
-		h_requester_doubt(qp, xid);
-	qp->heard[qp->heard_count++ % ARRAY_SIZE(qp->heard)] = xid;
+	h_requester_doubt(qp, message, len);
+	qp->heard[qp->heard_count++ % ARRAY_SIZE(qp->heard)] = get_unaligned_be32(message);
 }
 
 bool h_heard(const struct h_qp *qp, u32 xid)
@@ -46,6 +45,18 @@ bool h_heard(const struct h_qp *qp, u32 xid)
 		if (qp->heard[i] == xid)
 			return true;
 	return qp->heard_count > ARRAY_SIZE(qp->heard);
+}
+
+bool h_heard_anywhere(u32 xid)
+{
+	struct h_qp *first = h_qp_next(NULL), *qp = first;
+
+	do {
+		if (h_heard(qp, xid))
+			return true;
+		qp = h_qp_next(qp);
+	} while (qp != first);
+	return false;
 }
 
 void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
@@ -59,7 +70,7 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 		len = h_alter((void *)wr->addr, min(len, wr->len));
 	if (h_fuzzed && len >= 4) {
 		guess(qp, get_unaligned_be32((void *)wr->addr));
-		hear(qp, get_unaligned_be32((void *)wr->addr));
+		hear(qp, (void *)wr->addr, len);
 	}
 	wr->byte_len = len;
 	if (key) {

@@ -19,18 +19,22 @@ void h_mr_given_up(const struct h_qp *qp, u32 key);
 u32 h_mr_nth(const struct h_qp *qp, u32 n);
 bool h_mr_is_given_up(const struct h_qp *qp, u32 key);
 
-/* Returns whether a message with this XID has arrived, or may have. */
+/* Returns whether a message with this XID has arrived, or may have; over any connection. */
 bool h_heard(const struct h_qp *qp, u32 xid);
+bool h_heard_anywhere(u32 xid);
 
 /* The requester has no call any more. */
 void h_requester_reset(void);
-/* It has sent another message with this XID. */
-void h_requester_doubt(const struct h_qp *qp, u32 xid);
+/*
+ * It sends a message, and no longer vouches for other calls with the same XID, nor for calls whose
+ * memory the message names: the server may read a call there, or write.
+ */
+void h_requester_doubt(const struct h_qp *qp, const u8 *message, u32 len);
 /* Whether a call is as it should be, and so its arguments and payload are right. */
 bool h_vouched(u32 xid);
 /* The segments of each chunk of its calls; 0: one. */
 extern u32 h_split;
-/* Gives one of its two pieces of memory to a call that it does not encode itself. */
+/* Gives one of its pieces of memory, with zeros, to a call that it does not encode itself. */
 u64 h_requester_expose(u32 which, u32 readable, u32 writable, u32 *key);
 
 /* The next queue pair after one, of all that there are, or after the last one the first. */

@@ -23,6 +23,7 @@ struct call {
 	bool honest;	/* it is as it should be, and no other message has its XID */
 	const struct h_qp *qp;
 	u8 *memory;	/* that of the chunks */
+	u8 *stale;	/* where bytes of other calls and inputs begin in it; NULL: nowhere */
 };
 
 static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
@@ -63,12 +64,21 @@ static struct call *spare(void)
 	return &calls[last % ARRAY_SIZE(calls)];
 }
 
-void h_requester_doubt(const struct h_qp *qp, u32 xid)
+void h_requester_doubt(const struct h_qp *qp, const u8 *message, u32 len)
 {
+	u32 xid = get_unaligned_be32(message), at, n;
 	struct call *call = call_of(xid);
 
-	if (call && call->qp == qp)
+	if (call && (call->qp != qp || h_heard(qp, xid)))
 		call->honest = false;
+	for (at = 0; at + 4 <= len; at += 4) {
+		n = get_unaligned_be32(message + at) - KEY;
+		if (n >= ARRAY_SIZE(calls) || calls[n].xid == xid)
+			continue;
+		calls[n].honest = false;
+		/* No call gets this memory later. */
+		calls[n].kind = calls[n].kind ?: h_kinds;
+	}
 }
 
 bool h_vouched(u32 xid)
@@ -220,7 +230,7 @@ static void send(struct call *call)
 	if (!longer && payload)
 		put_payload(&out, call);
 	call->qp = h_qp;
-	call->honest = h_hostile && !h_alter && !h_heard(h_qp, call->xid) &&
+	call->honest = h_hostile && !h_alter && !h_heard_anywhere(call->xid) &&
 		       h_offer != H_OFFER_BOTH;
 	h_arrive(h_qp, message, out.len, 0);
 }
@@ -252,7 +262,7 @@ u64 h_requester_expose(u32 which, u32 readable, u32 writable, u32 *key)
 
 	*call = (struct call) {
 		.kind = h_kinds, .xid = ++last, .memory = memory[call - calls],
-		.readable = readable, .writable = writable,
+		.readable = readable, .writable = writable, .stale = memory[call - calls],
 	};
 	*key = key_of(call);
 	return (u64)call->memory;
@@ -270,6 +280,15 @@ bool h_call_refused(u32 xid)
 	const struct call *call = call_of(xid);
 
 	return call && call->refused;
+}
+
+/* The memory has zeros first: the effect of an input does not depend on the inputs before it. */
+static void refresh(struct call *call, u8 *end)
+{
+	if (!call->stale || call->stale >= end)
+		return;
+	memset(call->stale, 0, end - call->stale);
+	call->stale = end;
 }
 
 bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
@@ -293,6 +312,7 @@ bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
 	}
 	if (write && call->replied && (!h_hostile || (call->honest && !crowded)))
 		h_violation("an RDMA Write follows the reply to its call");
+	refresh(call, call->memory + offset + len);
 	if (write)
 		memcpy(call->memory + offset, data, len);
 	else
