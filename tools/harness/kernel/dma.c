@@ -114,7 +114,6 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 {
 	struct mapping **link, *mapping;
 
-	h_qp_check_unmap(addr, len);
 	for (link = bucket(addr); (mapping = *link); link = &mapping->next) {
 		if (mapping->addr != addr || mapping->len != len || mapping->way != way)
 			continue;
@@ -125,7 +124,7 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 		spare = mapping;
 		(*page_count_of(addr))--;
 		live--;
-		return;
+		return h_qp_check_unmap(addr, len);
 	}
 	h_violation("DMA unmap of %zu bytes at %#llx, which no mapping matches", len, addr);
 }

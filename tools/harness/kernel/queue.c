@@ -117,7 +117,8 @@ static bool touches(const struct list_head *list, u64 addr, size_t len)
 }
 
 /*
- * Ends the program if a posted work request still uses this memory. An executed Send has been read.
+ * Ends the program if a posted work request still uses memory that is unmapped. An executed Send
+ * has been read. Replies of several connections may each have a mapping of the same page of a file.
  * The buffer of a posted Receive may be written at any time.
  */
 void h_qp_check_unmap(u64 addr, size_t len)
@@ -130,7 +131,8 @@ void h_qp_check_unmap(u64 addr, size_t len)
 			h_violation("a Receive's buffer is unmapped while it is posted");
 		list_for_each_entry(wr, &qp->sq, list)
 			if (!wr->executed && wr->len && wr->addr < addr + len &&
-			    addr < wr->addr + wr->len)
+			    addr < wr->addr + wr->len &&
+			    !h_dma_covers(addr, len, DMA_TO_DEVICE))
 				h_violation("a Send's buffer is unmapped while it is posted");
 	}
 }
