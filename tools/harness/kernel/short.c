@@ -56,14 +56,20 @@ static u32 ask(struct h_qp *qp)
 	return ask_for(qp, H_WRITE_4K);
 }
 
-/* Lets the device execute everything, and delivers all completions. */
-static void release(void)
+/* Lets the device execute the RDMA Reads of the first connection, and delivers its completions. */
+static void fetch(void)
 {
 	has->late = false;
-	has->hold = false;
 	h_qp_execute(has);
 	h_qp = has;
 	h_live(0);
+}
+
+/* Lets the device execute everything, and delivers all completions. */
+static void release(void)
+{
+	has->hold = false;
+	fetch();
 	h_qp = waits;
 	h_live(0);
 }
@@ -105,10 +111,7 @@ void h_short_of_threads(void)
 	second = ask(waits);
 	h_serve_threads(0);
 	h_settle();
-	has->late = false;
-	h_qp_execute(has);
-	h_qp = has;
-	h_live(0);
+	fetch();
 	has->hold = true;
 	h_pass(3 * LOOK);
 	h_settle();
@@ -183,10 +186,7 @@ void h_short_of_unused(void)
 	third = ask(waits);
 	h_procedures_go();
 	h_settle();
-	has->late = false;
-	h_qp_execute(has);
-	h_qp = has;
-	h_live(0);
+	fetch();
 	h_expect(h_answered(first), "the call that has the page is not answered");
 	h_pass(LOOK);
 	h_qp = waits;
@@ -368,10 +368,7 @@ static bool give_up_after(unsigned int n)
 	h_spawn("a thread that closes a connection", close_connection, ending);
 	h_settle();
 	third = ask(next);
-	has->late = false;
-	h_qp_execute(has);
-	h_qp = has;
-	h_live(0);
+	fetch();
 	h_qp = next;
 	h_live(0);
 	h_expect(h_answered(first), "the call that has the page is not answered");
