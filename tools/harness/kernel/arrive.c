@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Messages that arrive at a queue pair: each takes a Receive. */
-#include "harness.h"
+#include "wire.h"
 
 bool h_hostile, h_fuzzed;
 u32 (*h_alter)(u8 *message, u32 len);
@@ -81,6 +81,18 @@ void h_arrive(struct h_qp *qp, const void *message, u32 len, u32 key)
 		h_mr_given_up(qp, key);
 	}
 	list_move_tail(&wr->list, &qp->arrived);
+}
+
+void h_arrive_words(struct h_qp *qp, const u32 *words, u32 count)
+{
+	u8 message[128];
+	struct h_writer out = { message };
+	u32 i;
+
+	h_expect(count <= sizeof(message) / 4, "the message has %u words", count);
+	for (i = 0; i < count; i++)
+		h_put(&out, words[i]);
+	h_arrive(qp, message, out.len, 0);
 }
 
 /* Delivers an RDMA Write with immediate. It consumes a Receive without writing to its buffer. */

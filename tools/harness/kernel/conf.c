@@ -12,14 +12,9 @@ static void configure(u32 reads)
 		H_CONF_XID, 1, 64, 0, 0, 0, 0,
 		H_CONF_XID, 0, 2, 100417, 1, 1, 0, 0, 0, 0, 4096, 4096, reads,
 	};
-	u8 message[sizeof(words)];
-	struct h_writer out = { message };
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
 	h_configured = false;
-	h_arrive(h_qp, message, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	h_live(0);
 	h_expect(h_configured, "CONF_RDMA is not answered");
 }

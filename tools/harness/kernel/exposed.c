@@ -42,13 +42,8 @@ static u32 ask(enum h_kind_number kind)
 static void done(u32 xid)
 {
 	const u32 words[] = { xid, 1, MOST, H_DONE };
-	u8 message[sizeof(words)];
-	struct h_writer out = { message };
-	u32 i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, message, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	receive();
 }
 

@@ -310,13 +310,8 @@ static void lower_while_mapping(void)
 static void call_back(u32 xid)
 {
 	const u32 words[] = { xid, 2, h_grant, 0, 0, 0, 0, 0, xid, 0, 2, 0, 0, 0, 0, 0 };
-	u8 bytes[sizeof(words)];
-	struct h_writer out = { bytes };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, bytes, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	h_live(0);
 }
 
@@ -370,9 +365,6 @@ static void request_credits(void)
 {
 	/* UPD_XCHAR with one credit: the size of its Receives is 8192 bytes. */
 	const u32 words[] = { 0x5150, 2, 1, H_TWO_OPTIONAL, 0, 4, 16, 1, 4, 8192, 0 };
-	u8 bytes[sizeof(words)];
-	struct h_writer out = { bytes };
-	unsigned int i;
 	u32 granted;
 
 	h_answer.two = true;
@@ -381,9 +373,7 @@ static void request_credits(void)
 	h_serve_begin();
 	granted = h_granted;
 	h_expect(granted > 1, "%u credits are granted", granted);
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, bytes, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	h_live(0);
 	h_serve(H_INLINE);
 	h_expect(h_granted == granted, "%u credits are granted, not %u", h_granted, granted);

@@ -266,13 +266,8 @@ static void reply_with_chunks(u32 xid)
 	const u32 words[] = {
 		xid, 1, 64, 0, 0, 1, 1, 0x1234, 8, 0, 0, 0, 0, xid, 1, 0, 0, 0, 0,
 	};
-	u8 message[sizeof(words)];
-	struct h_writer out = { message };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, message, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	h_live(0);
 }
 
@@ -395,13 +390,8 @@ static void forbid(void)
 {
 	/* UPD_XCHAR: Backward Request Support is NONE. */
 	const u32 words[] = { 0x5150, 2, 1, H_TWO_OPTIONAL, 0, 4, 16, 3, 4, 1, 0 };
-	u8 bytes[sizeof(words)];
-	struct h_writer out = { bytes };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, bytes, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 	h_live(0);
 }
 

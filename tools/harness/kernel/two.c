@@ -114,11 +114,6 @@ void h_two_ask(u32 size)
 		0x5150, 2, h_grant, H_TWO_OPTIONAL, CALL, REQUEST, 16,
 		1, RECEIVE_BUFFER_SIZE, 4, size,
 	};
-	u8 bytes[sizeof(words)];
-	struct h_writer out = { bytes };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(words); i++)
-		h_put(&out, words[i]);
-	h_arrive(h_qp, bytes, out.len, 0);
+	h_arrive_words(h_qp, words, ARRAY_SIZE(words));
 }

@@ -46,4 +46,7 @@ static inline void h_put(struct h_writer *out, u32 value)
 	out->len += 4;
 }
 
+/* Delivers a message of these words. */
+void h_arrive_words(struct h_qp *qp, const u32 *words, u32 count);
+
 #endif /* HARNESS_WIRE_H */
