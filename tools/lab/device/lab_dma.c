@@ -276,19 +276,24 @@ static void on_map_sg(void *data, struct device *dev, struct scatterlist *sgl, i
 }
 
 /* An IOMMU may have merged entries: the first one of length zero ends the list. */
-static void on_unmap_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
-			enum dma_data_direction direction, unsigned long attrs)
+static void each_mapped(struct scatterlist *sgl, int nents, enum dma_data_direction direction,
+			void (*act)(u64 addr, size_t size, enum dma_data_direction direction))
 {
 	struct scatterlist *sg;
 	int i;
 
-	if (dev != edu)
-		return;
 	for_each_sg(sgl, sg, nents, i) {
 		if (!sg_dma_len(sg))
 			break;
-		remove(sg_dma_address(sg), sg_dma_len(sg), direction);
+		act(sg_dma_address(sg), sg_dma_len(sg), direction);
 	}
+}
+
+static void on_unmap_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
+			enum dma_data_direction direction, unsigned long attrs)
+{
+	if (dev == edu)
+		each_mapped(sgl, nents, direction, remove);
 }
 
 static void on_sync_single(void *data, struct device *dev, dma_addr_t addr, size_t size,
@@ -298,20 +303,11 @@ static void on_sync_single(void *data, struct device *dev, dma_addr_t addr, size
 		check_sync(addr, size, direction);
 }
 
-/* As for unmapping: the first entry of length zero ends the list. */
 static void on_sync_sg(void *data, struct device *dev, struct scatterlist *sgl, int nents,
 		       enum dma_data_direction direction)
 {
-	struct scatterlist *sg;
-	int i;
-
-	if (dev != edu)
-		return;
-	for_each_sg(sgl, sg, nents, i) {
-		if (!sg_dma_len(sg))
-			break;
-		check_sync(sg_dma_address(sg), sg_dma_len(sg), direction);
-	}
+	if (dev == edu)
+		each_mapped(sgl, nents, direction, check_sync);
 }
 
 static struct {
