@@ -24,6 +24,7 @@ ASIDE, AGAIN, DROPPED = "svc_defer", "svc_defer_recv", "svc_defer_drop"
 #: Seconds in which nfsd must put a call aside: a thread waits five for mountd.
 LIMIT = 60
 FILE = f"{MOUNT_POINT}/made"
+REFERENCES = "/sys/module/rpcrdma/refcnt"
 
 
 @contextmanager
@@ -65,16 +66,27 @@ def test_answer(pair: Pair) -> None:
     pair.umount()
 
 
+def _await_references(pair: Pair, wanted: int) -> None:
+    """Waits until this many transports, threads and listeners refer to the server's module."""
+    deadline = time.monotonic() + LIMIT
+    while (found := int(pair.server.read(REFERENCES))) != wanted:
+        assert time.monotonic() < deadline, f"{found} references to the module, not {wanted}"
+        time.sleep(0.5)
+
+
 def test_loss(pair: Pair) -> None:
-    """The connection has ended when mountd answers: the call is dropped, and nothing is left."""
-    before = connections(pair)
+    """The connection has ended when mountd answers: the call is dropped, and its transport too."""
+    before, references = connections(pair), int(pair.server.read(REFERENCES))
     with _put_aside(pair) as (making, trace):
         pair.client.sh(f"umount -f -l {MOUNT_POINT}")
         pair.client.vm.agent.wait(making, LIMIT)
         assert settle(pair, before, LIMIT) == before
+        # The call that was put aside keeps its transport.
+        _await_references(pair, references + 1)
         pair.server.sh("pkill -CONT mountd")
         _await(trace, DROPPED)
         assert not trace.events(AGAIN)
+    _await_references(pair, references)
     assert pair.server.sh("ls /srv/export") == ""
     pair.mount("3", options="nolock")
     pair.client.sh(f"touch {FILE}")
