@@ -77,7 +77,7 @@ help:
 #: RPCRDMA_KUNIT=y compile the KUnit suites into the module
 #: INSTALL_MOD_PATH= root for modules_install and modules_uninstall, as for the kernel
 
-# The longest checks start first. Clippy may need what lab-deps installs.
+# The longest checks start first: that of clippy only if what it needs is known to be installed.
 -include tools/harness/targets.mk
 check-fast: $(if $(LAB_DEPS),check-clippy)
 -include tools/host/targets.mk

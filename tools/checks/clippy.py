@@ -7,9 +7,9 @@ Usage: KDIR=tree RUSTC=... BINDGEN=... LLVM=... clippy.py
 The module is built as users build it, beside the samples. Then clippy reads the forms with tests
 and without RFC 5666: an item that only one form uses is dead code in the others. Kbuild does not
 turn warnings into errors, so this script reads them from its output, those of the C compiler and of
-modpost as well.
-The builds run in a copy of the tree in the user's cache, and leave the work tree unchanged. Without
-a KDIR that has CONFIG_RUST, the script uses the lab's plain kernel, and builds it if it is missing.
+modpost as well. The builds run in a copy of the tree in the user's cache, and leave the work tree
+unchanged. Without a KDIR that has CONFIG_RUST, the script uses the lab's plain kernel, and builds
+it if it is missing.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ lab-prepare: lab-deps
 lab-modules: lab-prepare
 	@$(LAB) prepare --modules
 
-## check-foreign: build the modules for arm64 with pages of 64 KiB; FULL=1: 4 KiB, few options
+## check-foreign: build the modules for arm64 with pages of 64 KiB; FULL=1 also for 4 KiB and few options
 check-foreign: lab-deps
 	@$(LAB) foreign
 
