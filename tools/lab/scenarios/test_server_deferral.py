@@ -67,7 +67,7 @@ def test_answer(pair: Pair) -> None:
 
 
 def _await_references(pair: Pair, wanted: int) -> None:
-    """Waits until this many transports, threads and listeners refer to the server's module."""
+    """Waits until the server's module has this many references."""
     deadline = time.monotonic() + LIMIT
     while (found := int(pair.server.read(REFERENCES))) != wanted:
         assert time.monotonic() < deadline, f"{found} references to the module, not {wanted}"
