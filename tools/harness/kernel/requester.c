@@ -21,6 +21,7 @@ struct call {
 	bool replied;	/* it is answered over its own connection */
 	bool refused;	/* the answer was ERR_CHUNK */
 	bool honest;	/* it is as it should be, and no other message has its XID */
+	bool shared;	/* the server may be using its memory for a former call */
 	const struct h_qp *qp;
 	u8 *memory;	/* that of the chunks */
 	u8 *stale;	/* where bytes of other calls and inputs begin in it; NULL: nowhere */
@@ -29,7 +30,6 @@ struct call {
 static u8 memory[CREDITS][2 << 20] __aligned(PAGE_SIZE) H_SCRATCH;
 static struct call calls[CREDITS];
 static u32 last;	/* the XID of the last call */
-static bool crowded;	/* calls of a hostile requester share memory */
 
 /* Returns the last call of an XID, or NULL. */
 static struct call *call_of(u32 xid)
@@ -59,8 +59,6 @@ static struct call *spare(void)
 		if (!calls[i].kind || is_over(&calls[i]))
 			return &calls[i];
 	h_expect(h_hostile, "the requester has too many calls");
-	/* The answer to a former call in this place may use the same memory. */
-	crowded = true;
 	return &calls[last % ARRAY_SIZE(calls)];
 }
 
@@ -73,7 +71,7 @@ void h_requester_doubt(const struct h_qp *qp, const u8 *message, u32 len)
 		call->honest = false;
 	for (at = 0; at + 4 <= len; at += 4) {
 		n = get_unaligned_be32(message + at) - KEY;
-		if (n >= ARRAY_SIZE(calls) || calls[n].xid == xid)
+		if (n >= ARRAY_SIZE(calls) || (calls[n].kind && calls[n].xid == xid))
 			continue;
 		calls[n].honest = false;
 		/* No call gets this memory later. */
@@ -85,7 +83,7 @@ bool h_vouched(u32 xid)
 {
 	const struct call *call = call_of(xid);
 
-	return call && call->honest && !crowded;
+	return call && call->honest;
 }
 
 static u32 key_of(const struct call *call)
@@ -194,9 +192,10 @@ static void put_payload(struct h_writer *out, const struct call *call)
 static struct call *begin(const struct h_kind *kind)
 {
 	struct call *call = spare();
+	bool shared = call->kind && !is_over(call);
 
 	*call = (struct call) {
-		.kind = kind, .xid = ++last, .memory = memory[call - calls],
+		.shared = shared, .kind = kind, .xid = ++last, .memory = memory[call - calls],
 		.writable = kind->receive_pages, .readable = kind->marked ? kind->send_pages : 0,
 	};
 	if (has_reply_chunk(call) && !has_write_chunk(call))
@@ -230,8 +229,8 @@ static void send(struct call *call)
 	if (!longer && payload)
 		put_payload(&out, call);
 	call->qp = h_qp;
-	call->honest = h_hostile && !h_alter && !h_heard_anywhere(call->xid) &&
-		       h_offer != H_OFFER_BOTH;
+	call->honest = h_hostile && !call->shared && !h_alter &&
+		       !h_heard_anywhere(call->xid) && h_offer != H_OFFER_BOTH;
 	h_arrive(h_qp, message, out.len, 0);
 }
 
@@ -310,7 +309,7 @@ bool h_requester_access(u32 key, u64 addr, void *data, u32 len, bool write)
 			return false;
 		h_violation("%u bytes at offset %llu are not all in the chunk", len, offset);
 	}
-	if (write && call->replied && (!h_hostile || (call->honest && !crowded)))
+	if (write && call->replied && (!h_hostile || call->honest))
 		h_violation("an RDMA Write follows the reply to its call");
 	refresh(call, call->memory + offset + len);
 	if (write)
@@ -462,7 +461,11 @@ unsigned int h_called_back;
 /* Returns whether a message is a call of the service: without chunks, in RDMA_MSG. */
 static bool calls_back(const u8 *message, u32 len)
 {
-	return len >= 36 && !get_unaligned_be32(message + 12) && !get_unaligned_be32(message + 32);
+	/* The header of version two has a word more. */
+	u32 direction = len >= 40 && get_unaligned_be32(message + 4) == 2 ? 36 : 32;
+
+	return len >= direction + 4 && !get_unaligned_be32(message + 12) &&
+	       !get_unaligned_be32(message + direction);
 }
 
 bool h_provokes;
@@ -509,7 +512,7 @@ static void check_honest(const struct call *call, struct h_cursor *in, u32 type)
 	struct h_cursor whole = { call->memory, call->writable };
 	u32 payload = call->kind->receive_pages;
 
-	if (!call->honest || crowded || h_cached_used || call->answered || !payload)
+	if (!call->honest || h_cached_used || call->answered || !payload)
 		return;
 	if (type == 0 && call->writable == payload && written(in) == payload)
 		return check_payload(call, call->memory);
