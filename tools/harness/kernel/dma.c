@@ -124,7 +124,7 @@ static void unmap(u64 addr, size_t len, enum dma_data_direction way)
 		spare = mapping;
 		(*page_count_of(addr))--;
 		live--;
-		return h_qp_check_unmap(addr, len);
+		return h_qp_check_unmap(addr, len, way);
 	}
 	h_violation("DMA unmap of %zu bytes at %#llx, which no mapping matches", len, addr);
 }

@@ -308,7 +308,7 @@ void h_qp_destroy(struct h_qp *qp);
 struct h_qp *h_qp_find(u32 number);
 /* Waits, if the connection of a queue pair is being closed in order, for the peer's answer. */
 void h_qp_await_close(const struct h_qp *qp);
-void h_qp_check_unmap(u64 addr, size_t len);
+void h_qp_check_unmap(u64 addr, size_t len, enum dma_data_direction way);
 void h_deliver(struct h_qp *qp, struct h_wr *wr);
 
 /* --- cm.c --- */
@@ -545,6 +545,7 @@ unsigned long h_breaches(const char *name);
 void h_check_breaches(void);
 extern const char *h_requester_breach;	/* the breach that the server's peer commits, or NULL */
 void h_check_requester(void);	/* ends the program if the server counts another breach */
+void h_expect_breach(void);	/* ends the program if it does not count that one */
 void h_check_calm(void);
 u32 h_window(void);
 u32 h_window_used(void);

@@ -37,6 +37,7 @@ bool h_lock_awaited(void)
 static void happen(void)
 {
 	void (*function)(void) = before;
+	bool completing = h_completing;
 
 	if (!function)
 		return;
@@ -47,7 +48,10 @@ static void happen(void)
 		return;
 	before = NULL;
 	elsewhere = true;
+	/* Nor is it in this one's handler. */
+	h_completing = false;
 	function();
+	h_completing = completing;
 	elsewhere = false;
 }
 

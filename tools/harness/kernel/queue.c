@@ -121,7 +121,7 @@ static bool touches(const struct list_head *list, u64 addr, size_t len)
  * has been read. Replies of several connections may each have a mapping of the same page of a file.
  * The buffer of a posted Receive may be written at any time.
  */
-void h_qp_check_unmap(u64 addr, size_t len)
+void h_qp_check_unmap(u64 addr, size_t len, enum dma_data_direction way)
 {
 	struct h_qp *qp;
 	struct h_wr *wr;
@@ -132,7 +132,7 @@ void h_qp_check_unmap(u64 addr, size_t len)
 		list_for_each_entry(wr, &qp->sq, list)
 			if (!wr->executed && wr->len && wr->addr < addr + len &&
 			    addr < wr->addr + wr->len &&
-			    !h_dma_covers(addr, len, DMA_TO_DEVICE))
+			    (way != DMA_TO_DEVICE || !h_dma_covers(addr, len, way)))
 				h_violation("a Send's buffer is unmapped while it is posted");
 	}
 }

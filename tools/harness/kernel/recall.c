@@ -363,13 +363,19 @@ void h_recall_grants(void)
 /* Checks that a call which the requester does not accept ends, and with it the connection. */
 static void check_refused(enum h_kind_number kind)
 {
-	struct h_rpc *rpc = h_rpc_new(kind);
+	struct h_rpc *rpc = h_rpc_new(kind), *killed = h_rpc_new(kind);
 
 	h_serve_threads(0);
 	h_rpc_start(rpc, RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
+	h_rpc_start(killed, RPC_TASK_SOFT | RPC_TASK_NOCONNECT);
 	h_live(LOOK);
 	h_expect(!rpc->released, "the call ends with %d while nfsd has no thread that closes",
 		 rpc->status);
+	/* nfsd shuts its client down, and waits for the calls. */
+	h_rpc_cancel(killed);
+	h_settle();
+	h_expect(killed->released, "a call that waits for the close cannot be ended");
+	h_rpc_free(killed);
 	h_serve_threads(1);
 	h_live(LOOK);
 	h_expect(!h_called_back, "the requester receives the call");

@@ -341,5 +341,6 @@ void h_serve_end(void)
 {
 	h_serve_stop();
 	h_check_requester();
+	h_expect_breach();
 	h_unload();
 }

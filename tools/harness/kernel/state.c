@@ -80,6 +80,7 @@ void h_establish(struct h_qp *qp)
 
 void ib_drain_qp(struct ib_qp *qp)
 {
+	h_expect(h_in_thread(), "violation: a handler drains a queue pair, and may not sleep");
 	h_driver_ends("a queue pair is drained", __builtin_return_address(0));
 	drain(qp, true, true);
 }
